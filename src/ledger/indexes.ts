@@ -1,0 +1,33 @@
+import { keyText, type TableName, type Tables } from './tables.js';
+
+/** A way to find rows other than by their key. `keyOf` says under which text a row stands, undefined: not in it. */
+interface IndexOf<T extends TableName> {
+  readonly table: T;
+  readonly keyOf: (row: Tables[T]) => string | undefined;
+}
+
+function index<T extends TableName>(table: T, keyOf: IndexOf<T>['keyOf']): IndexOf<T> {
+  return { table, keyOf };
+}
+
+/** The indexes that decisions use. Their contents are gathered per key, like rows. */
+export const INDEXES = {
+  credentialsOfSpiffeId: index('credentials', (row) => row.spiffeId),
+  entitlementsOf: index('entitlements', (row) => keyText([row.principalId, row.action, row.resource])),
+  denialsOf: index('decisions', (row) => (row.denialKey ? keyText([row.denialKey]) : undefined)),
+  versionsOfRegistration: index('registration_versions', (row) => row.registrationId),
+  versionsWithKey: index('registration_versions', (row) => row.proofKeyThumbprint),
+  effectOfIdentity: index('effects', (row) => keyText([row.identityDigest])),
+  keyHolder: index('effects', (row) => (row.holdsKey ? keyText([row.sink, row.keyDigest]) : undefined)),
+  keySucceeded: index('effects', (row) =>
+    row.state === 'SUCCEEDED' ? keyText([row.sink, row.keyDigest]) : undefined,
+  ),
+  transitionsOfEffect: index('transitions', (row) => row.effectId),
+  parentsOfRecord: index('provenance_parents', (row) => keyText([row.provenanceDigest])),
+  stepsOfRecord: index('provenance_steps', (row) => keyText([row.provenanceDigest])),
+} as const;
+
+export type IndexName = keyof typeof INDEXES;
+
+/** The table that an index finds rows in. */
+export type IndexTable<I extends IndexName> = (typeof INDEXES)[I]['table'];

@@ -1,0 +1,93 @@
+/**
+ * What a decision needs to have read, as plain data. Each name is one gather statement, or a few that are joined in the
+ * database (`src/store/gather.ts`); the values are its keys.
+ */
+export interface Reads {
+  /** Caller's row, harness, owner, and the credentials of the SPIFFE ID. Keys: SPIFFE IDs. */
+  readonly callerHarness?: readonly string[];
+  /** The caller's row alone. Keys: SPIFFE IDs. */
+  readonly callers?: readonly string[];
+  /** Harness with its owner. Keys: harness ids. */
+  readonly harnesses?: readonly string[];
+  readonly principals?: readonly string[];
+  readonly guests?: readonly string[];
+  readonly credentials?: readonly string[];
+  readonly sinks?: readonly string[];
+  readonly grants?: readonly string[];
+  /** By id. */
+  readonly entitlementsById?: readonly string[];
+  /** Entitlements of one principal for one action: the exact resource and `*`. */
+  readonly entitlements?: readonly EntitlementKey[];
+  /** The same for the owner of the harness that a SPIFFE ID belongs to. */
+  readonly entitlementsOfCaller?: readonly CallerEntitlementKey[];
+  /** Event with its provenance record. Keys: event ids. */
+  readonly events?: readonly string[];
+  readonly decisions?: readonly string[];
+  /** The newest denial under a denial key (32 bytes). */
+  readonly denials?: readonly Buffer[];
+  readonly registrations?: readonly string[];
+  /** All versions of a registration. Keys: registration ids. */
+  readonly registrationVersions?: readonly string[];
+  /** All versions that ever held a proof key. Keys: thumbprints. */
+  readonly keyHolders?: readonly string[];
+  readonly proofKeys?: readonly string[];
+  /** Effect alone, with the audit entry of its last step. Keys: effect ids. */
+  readonly effects?: readonly string[];
+  /**
+   * Effect, its event with provenance record, grant, sink, reserving harness with owner, pending-work entry, the
+   * executor's registration versions, and the output's provenance record. Keys: effect ids.
+   */
+  readonly effectContext?: readonly string[];
+  /** By (event, sink, request digest). Keys: identity digests. */
+  readonly effectIdentities?: readonly Buffer[];
+  /** Who holds an effect key, and who succeeded under it. */
+  readonly effectKeys?: readonly EffectKey[];
+  /** The receipts of one step. */
+  readonly transitions?: readonly TransitionKey[];
+  /** All receipts of an effect, oldest first. Keys: effect ids. */
+  readonly transitionsOf?: readonly string[];
+  readonly transitionNonces?: readonly TransitionNonceKey[];
+  /** Keys: 32-byte digests of scope and nonce. */
+  readonly replayNonces?: readonly Buffer[];
+  readonly provenance?: readonly ProvenanceKey[];
+  readonly operators?: readonly string[];
+  readonly owners?: readonly string[];
+  /** The service's own domain's operators, locked against change. Keys: SPIFFE IDs. */
+  readonly platformOperators?: readonly string[];
+  readonly adminCommands?: readonly string[];
+  /** Another domain's row (only to create it). Keys: domain ids. */
+  readonly otherDomains?: readonly string[];
+}
+
+export interface EntitlementKey {
+  readonly principalId: string;
+  readonly action: string;
+  readonly resource: string;
+}
+
+export interface CallerEntitlementKey {
+  readonly spiffeId: string;
+  readonly action: string;
+  readonly resource: string;
+}
+
+export interface EffectKey {
+  readonly sink: string;
+  readonly keyDigest: Buffer;
+}
+
+export interface TransitionKey {
+  readonly effectId: string;
+  readonly step: bigint;
+}
+
+export interface TransitionNonceKey {
+  readonly registrationId: string;
+  readonly nonceDigest: Buffer;
+}
+
+export interface ProvenanceKey {
+  readonly objectType: string;
+  readonly objectId: string;
+  readonly version: bigint;
+}

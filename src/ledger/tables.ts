@@ -1,0 +1,100 @@
+import type { AuditRow } from './audit/records.js';
+import type {
+  AdminCommandRow,
+  CallerRow,
+  CredentialRow,
+  DecisionRow,
+  DecisionUseRow,
+  EntitlementRow,
+  GrantRow,
+  GuestRow,
+  HarnessRow,
+  OperatorRow,
+  OwnerRow,
+  PrincipalRow,
+  SinkRow,
+} from './authority/records.js';
+import type { EffectRow, PendingWorkRow, TransitionNonceRow, TransitionRow } from './effect/records.js';
+import type { EventRow } from './event/records.js';
+import type { ProofKeyRow, RegistrationRow, RegistrationVersionRow } from './identity/records.js';
+import type { ProvenanceParentRow, ProvenanceRow, ProvenanceStepRow } from './provenance/records.js';
+import type { ReplayNonceRow } from './replay/records.js';
+
+/** The rows that decisions read and write, by the name of their table. */
+export interface Tables {
+  sinks: SinkRow;
+  callers: CallerRow;
+  principals: PrincipalRow;
+  guests: GuestRow;
+  harnesses: HarnessRow;
+  credentials: CredentialRow;
+  entitlements: EntitlementRow;
+  grants: GrantRow;
+  decisions: DecisionRow;
+  decision_uses: DecisionUseRow;
+  operators: OperatorRow;
+  owners: OwnerRow;
+  admin_commands: AdminCommandRow;
+  registrations: RegistrationRow;
+  registration_versions: RegistrationVersionRow;
+  proof_keys: ProofKeyRow;
+  events: EventRow;
+  effects: EffectRow;
+  pending_work: PendingWorkRow;
+  transitions: TransitionRow;
+  transition_nonces: TransitionNonceRow;
+  replay_nonces: ReplayNonceRow;
+  provenance_records: ProvenanceRow;
+  provenance_parents: ProvenanceParentRow;
+  provenance_steps: ProvenanceStepRow;
+  audit_entries: AuditRow;
+}
+
+export type TableName = keyof Tables;
+
+/** The columns that make up a row's key within its domain, in order. */
+export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] & string)[] } = {
+  sinks: ['sink'],
+  callers: ['spiffeId'],
+  principals: ['principalId'],
+  guests: ['guestId'],
+  harnesses: ['harnessId'],
+  credentials: ['credentialId'],
+  entitlements: ['entitlementId'],
+  grants: ['grantId'],
+  decisions: ['decisionId'],
+  decision_uses: ['decisionId'],
+  operators: ['spiffeId'],
+  owners: ['spiffeId'],
+  admin_commands: ['adminCommandId'],
+  registrations: ['registrationId'],
+  registration_versions: ['registrationId', 'credentialEpoch'],
+  proof_keys: ['thumbprint'],
+  events: ['eventId'],
+  effects: ['effectId'],
+  pending_work: ['effectId'],
+  transitions: ['effectId', 'step'],
+  transition_nonces: ['registrationId', 'nonceDigest'],
+  replay_nonces: ['nonceKey'],
+  provenance_records: ['objectType', 'objectId', 'version'],
+  provenance_parents: ['provenanceDigest', 'parentDigest'],
+  provenance_steps: ['provenanceDigest', 'ordinal'],
+  audit_entries: ['seq'],
+};
+
+export type KeyPart = string | bigint | number | Uint8Array;
+
+/** One text for a row's key, fit for a Map. NUL never occurs in a key's text: such input is refused at the door. */
+export function keyText(parts: readonly KeyPart[]): string {
+  return parts.map((part) => (part instanceof Uint8Array ? hex(part) : String(part))).join('\0');
+}
+
+/** The key of a row. */
+export function rowKey<T extends TableName>(table: T, row: Tables[T]): string {
+  const fields = KEY_FIELDS[table];
+  return keyText(fields.map((field) => row[field] as KeyPart));
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
