@@ -35,7 +35,7 @@ export interface Reads {
   readonly effects?: readonly string[];
   /**
    * Effect, its event with provenance record, grant, sink, reserving harness with owner, pending-work entry, the
-   * executor's registration versions, and the output's provenance record. Keys: effect ids.
+   * executor's registration versions, and the output's provenance record with its parents and steps. Keys: effect ids.
    */
   readonly effectContext?: readonly string[];
   /** By (event, sink, request digest). Keys: identity digests. */
@@ -49,6 +49,7 @@ export interface Reads {
   readonly transitionNonces?: readonly TransitionNonceKey[];
   /** Keys: 32-byte digests of scope and nonce. */
   readonly replayNonces?: readonly Buffer[];
+  /** Records with their parents and steps. */
   readonly provenance?: readonly ProvenanceKey[];
   readonly operators?: readonly string[];
   readonly owners?: readonly string[];
