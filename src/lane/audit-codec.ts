@@ -1,0 +1,119 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import {
+  AuditEntrySchema,
+  type DecisionAuditSchema,
+  type EffectAuditSchema,
+  AuditKind as WireKind,
+} from '../gen/surety/audit/v1/entry_pb.js';
+import { StateSource as WireSource, EffectState as WireState } from '../gen/surety/effect/v1/effect_pb.js';
+import { Reason as WireReason } from '../gen/surety/error/v1/reason_pb.js';
+import type {
+  AuditCodec,
+  AuditFields,
+  AuditKind,
+  DecisionAudit,
+  EffectAudit,
+} from '../ledger/audit/records.js';
+import { type EffectState, SECOND, type StateSource } from '../ledger/types.js';
+
+const KINDS: Readonly<Record<AuditKind, WireKind>> = {
+  effect_step: WireKind.EFFECT_STEP,
+  effect_late_evidence: WireKind.EFFECT_LATE_EVIDENCE,
+  decision: WireKind.DECISION,
+  command: WireKind.COMMAND,
+  event: WireKind.EVENT,
+  provenance: WireKind.PROVENANCE,
+  workload: WireKind.WORKLOAD,
+  bootstrap: WireKind.BOOTSTRAP,
+  domain_created: WireKind.DOMAIN_CREATED,
+};
+const SOURCES: Readonly<Record<StateSource, WireSource>> = {
+  reservation: WireSource.RESERVATION,
+  executor: WireSource.EXECUTOR,
+  reconciler: WireSource.RECONCILER,
+  actor: WireSource.ACTOR,
+  expiry: WireSource.EXPIRY,
+  executor_lost: WireSource.EXECUTOR_LOST,
+  restore: WireSource.RESTORE,
+};
+
+const NANOS_PER_MICRO = 1000n;
+
+/**
+ * Entries of the log as `surety.audit.v1.AuditEntry` (provenance-audit-replay.md, Audit). Fields are written in ascending
+ * order and defaults left out, so that one entry has one encoding; the bytes are stored and hashed, never made again.
+ */
+export const auditCodec: AuditCodec = {
+  encode: (fields) => Buffer.from(toBinary(AuditEntrySchema, create(AuditEntrySchema, entryOf(fields)))),
+  decodeEffect,
+};
+
+function entryOf(fields: AuditFields): MessageInitShape<typeof AuditEntrySchema> {
+  const { time, record } = fields;
+  return {
+    domainId: fields.domainId,
+    seq: fields.seq,
+    incarnation: fields.incarnation,
+    time: { seconds: time / SECOND, nanos: Number((time % SECOND) * NANOS_PER_MICRO) },
+    kind: KINDS[fields.kind],
+    actorSpiffeId: fields.actorSpiffeId ?? '',
+    commandId: fields.commandId,
+    ...(fields.effect && { effect: effectOf(fields.effect) }),
+    ...(fields.decision && { decision: decisionOf(fields.decision) }),
+    ...(record && { record: { ...record, digest: plain(record.digest) } }),
+    previousHead: plain(fields.previousHead),
+  };
+}
+
+function effectOf(effect: EffectAudit): MessageInitShape<typeof EffectAuditSchema> {
+  return {
+    effectId: effect.effectId,
+    step: effect.step,
+    fromState: effect.fromState === undefined ? WireState.UNSPECIFIED : WireState[effect.fromState],
+    toState: WireState[effect.toState],
+    source: SOURCES[effect.source],
+    fence: effect.fence,
+    attemptId: effect.attemptId ?? '',
+    evidenceDigest: plain(effect.evidenceDigest),
+    proofDigest: plain(effect.proofDigest),
+    registrationId: effect.registrationId ?? '',
+    ...(effect.grantCurrent === undefined ? {} : { grantCurrent: effect.grantCurrent }),
+    outputSink: effect.sink,
+    identityDigest: plain(effect.identityDigest),
+    provenanceDigest: plain(effect.provenanceDigest),
+    disputed: effect.disputed ?? false,
+    decisionId: effect.decisionId ?? '',
+    grantId: effect.grantId ?? '',
+    eventId: effect.eventId ?? '',
+  };
+}
+
+function decisionOf(decision: DecisionAudit): MessageInitShape<typeof DecisionAuditSchema> {
+  const { reason, contextDigest, ...rest } = decision;
+  return {
+    ...rest,
+    reason: reason === undefined ? WireReason.UNSPECIFIED : WireReason[reason],
+    contextDigest: plain(contextDigest),
+  };
+}
+
+function decodeEffect(
+  entry: Uint8Array,
+): { effectId: string; step: bigint; toState: EffectState; fence: bigint } | undefined {
+  let decoded;
+  try {
+    decoded = fromBinary(AuditEntrySchema, entry);
+  } catch {
+    // What does not parse proves nothing; the caller names the row.
+    return undefined;
+  }
+  const { effect } = decoded;
+  if (!effect || effect.toState === WireState.UNSPECIFIED) return undefined;
+  const toState = WireState[effect.toState] as EffectState | undefined;
+  return toState && { effectId: effect.effectId, step: effect.step, toState, fence: effect.fence };
+}
+
+/** The messages take plain arrays; an absent digest is an empty field. */
+function plain(bytes: Uint8Array | undefined): Uint8Array<ArrayBuffer> {
+  return bytes === undefined ? new Uint8Array(0) : Uint8Array.from(bytes);
+}
