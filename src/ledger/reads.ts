@@ -49,6 +49,8 @@ export interface Reads {
   readonly transitionNonces?: readonly TransitionNonceKey[];
   /** Keys: 32-byte digests of scope and nonce. */
   readonly replayNonces?: readonly Buffer[];
+  /** How many live nonces a caller has. Keys: SPIFFE IDs. */
+  readonly replayCallers?: readonly string[];
   /** Records with their parents and steps. */
   readonly provenance?: readonly ProvenanceKey[];
   readonly operators?: readonly string[];

@@ -18,7 +18,7 @@ import type { EffectRow, PendingWorkRow, TransitionNonceRow, TransitionRow } fro
 import type { EventRow } from './event/records.js';
 import type { ProofKeyRow, RegistrationRow, RegistrationVersionRow } from './identity/records.js';
 import type { ProvenanceParentRow, ProvenanceRow, ProvenanceStepRow } from './provenance/records.js';
-import type { ReplayNonceRow } from './replay/records.js';
+import type { ReplayCallerRow, ReplayNonceRow } from './replay/records.js';
 
 /** The rows that decisions read and write, by the name of their table. */
 export interface Tables {
@@ -44,6 +44,7 @@ export interface Tables {
   transitions: TransitionRow;
   transition_nonces: TransitionNonceRow;
   replay_nonces: ReplayNonceRow;
+  replay_callers: ReplayCallerRow;
   provenance_records: ProvenanceRow;
   provenance_parents: ProvenanceParentRow;
   provenance_steps: ProvenanceStepRow;
@@ -76,6 +77,7 @@ export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] 
   transitions: ['effectId', 'step'],
   transition_nonces: ['registrationId', 'nonceDigest'],
   replay_nonces: ['nonceKey'],
+  replay_callers: ['spiffeId'],
   provenance_records: ['objectType', 'objectId', 'version'],
   provenance_parents: ['provenanceDigest', 'parentDigest'],
   provenance_steps: ['provenanceDigest', 'ordinal'],

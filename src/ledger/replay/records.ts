@@ -9,3 +9,12 @@ export interface ReplayNonceRow {
   /** The last instant at which the carrier could verify. */
   readonly expiresAt: Micros;
 }
+
+/** How many nonces of a caller are live, by the time at which they leave: the ceiling without counting rows. */
+export interface ReplayCallerRow {
+  readonly spiffeId: string;
+  /** The number of the first bucket of `counts`, in buckets since the epoch. */
+  readonly firstBucket: bigint;
+  /** Per bucket of time, how many nonces leave in it. */
+  readonly counts: readonly number[];
+}
