@@ -1,0 +1,158 @@
+import pg from 'pg';
+import { TYPES } from './row-codec.js';
+
+/**
+ * Timeouts of every connection, in milliseconds: an idle transaction ends before a waiter gives up its lock, a waiter
+ * before its statement (architecture.md). Each holds up a whole domain, so none is long.
+ */
+export const IDLE_IN_TRANSACTION_MS = 5_000;
+export const LOCK_TIMEOUT_MS = 8_000;
+export const STATEMENT_TIMEOUT_MS = 12_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+/** A half-open connection must not hold a lane for ever. */
+const QUERY_TIMEOUT_MS = 15_000;
+
+/** How to connect. */
+export interface ConnectionSettings {
+  readonly url: string;
+  /** Taken with SET ROLE on every connection, where the URL's user is not the serving role itself. */
+  readonly role?: string;
+  readonly applicationName: string;
+}
+
+/** One statement of a flight. */
+export interface Statement {
+  /** Prepared under this name; undefined: not prepared. */
+  readonly name?: string;
+  readonly text: string;
+  readonly values?: readonly (string | null)[];
+}
+
+/** What one statement answered. */
+export interface Answer {
+  readonly rows: readonly Record<string, unknown>[];
+  readonly rowCount: number;
+  /** The command tag's first word. */
+  readonly command: string;
+}
+
+/**
+ * One pipelined connection of a lane: a flight of statements costs one round trip. Once anything went wrong on it, it is
+ * thrown away.
+ */
+export class PipelineConnection {
+  private broken: Error | undefined;
+  private warned = false;
+
+  private constructor(private readonly client: pg.Client) {
+    client.on('error', (error: Error) => {
+      this.broken ??= error;
+    });
+    client.on('end', () => {
+      this.broken ??= new Error('the connection ended');
+    });
+    // A synchronous wait that was cancelled warns at COMMIT: durable here, perhaps not on the standby.
+    client.on('notice', (notice) => {
+      if (notice.severity === 'WARNING') this.warned = true;
+    });
+  }
+
+  /** Opens a connection, checked: READ COMMITTED, durable settings, the serving role. */
+  static async open(settings: ConnectionSettings): Promise<PipelineConnection> {
+    const client = new pg.Client({
+      ...clientConfig(settings),
+      pipeline: true,
+      query_timeout: QUERY_TIMEOUT_MS,
+    } as pg.ClientConfig);
+    const connection = new PipelineConnection(client);
+    try {
+      await client.connect();
+      if (settings.role !== undefined) await client.query(`SET ROLE ${pg.escapeIdentifier(settings.role)}`);
+      const { rows } = await client.query('SHOW transaction_isolation');
+      if (rows[0]?.transaction_isolation !== 'read committed') throw new Error('isolation is not read committed');
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
+    return connection;
+  }
+
+  /** Whether it can carry another transaction. */
+  get usable(): boolean {
+    return this.broken === undefined;
+  }
+
+  /** Whether a WARNING came since the last `clearWarning`. */
+  get sawWarning(): boolean {
+    return this.warned;
+  }
+
+  clearWarning(): void {
+    this.warned = false;
+  }
+
+  /** `T` within a transaction, `E` in a failed one, `I` outside. */
+  transactionStatus(): string {
+    return (this.client as unknown as { getTransactionStatus(): string }).getTransactionStatus();
+  }
+
+  /**
+   * Sends all statements at once and answers when each is answered. What one statement rejects with is its own; the
+   * caller judges.
+   */
+  async flight(statements: readonly Statement[]): Promise<PromiseSettledResult<Answer>[]> {
+    this.cork();
+    const pending = statements.map((statement) => this.send(statement));
+    this.uncork();
+    return Promise.allSettled(pending);
+  }
+
+  /** Queues one statement; rejects with the driver's error. */
+  send(statement: Statement): Promise<Answer> {
+    if (this.broken) return Promise.reject(this.broken);
+    return this.client.query({
+      text: statement.text,
+      ...(statement.name === undefined ? {} : { name: statement.name }),
+      ...(statement.values === undefined ? {} : { values: [...statement.values] }),
+    }) as unknown as Promise<Answer>;
+  }
+
+  cork(): void {
+    this.stream()?.cork();
+  }
+
+  uncork(): void {
+    this.stream()?.uncork();
+  }
+
+  /** Closes at once, without a word to the server. */
+  destroy(): void {
+    this.broken ??= new Error('the connection was destroyed');
+    this.stream()?.destroy();
+    this.client.end().catch(() => undefined);
+  }
+
+  /** Closes politely. */
+  async end(): Promise<void> {
+    this.broken ??= new Error('the connection was ended');
+    await this.client.end().catch(() => undefined);
+  }
+
+  private stream(): { cork(): void; uncork(): void; destroy(): void } | undefined {
+    return (this.client as unknown as { connection?: { stream?: never } }).connection?.stream;
+  }
+}
+
+/** The driver's settings for a URL of ours; `PG*` variables play no part. */
+export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
+  return {
+    connectionString: settings.url,
+    application_name: settings.applicationName,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+    lock_timeout: LOCK_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    keepAlive: true,
+    types: TYPES,
+  } as pg.ClientConfig;
+}

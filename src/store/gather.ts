@@ -1,0 +1,415 @@
+import { INDEXES, type IndexName, type IndexTable } from '../ledger/indexes.js';
+import type { Reads } from '../ledger/reads.js';
+import { KEY_FIELDS, keyText, type KeyPart, type TableName, type Tables } from '../ledger/tables.js';
+import type { WorkingSet } from '../ledger/working-set.js';
+import type { Answer, Statement } from './connection.js';
+import { decodeRow, encodeArray } from './row-codec.js';
+import { loadStatements } from './sql-files.js';
+import { type ColumnType, columnName, TABLES } from './tables.js';
+
+const JOINED = loadStatements('./sql/gather.sql');
+
+/** One statement of the gather flight and what becomes of its rows. */
+interface GatherStep {
+  readonly statement: Statement;
+  readonly load: (set: WorkingSet, rows: readonly Record<string, unknown>[]) => void;
+}
+
+/** The statements that read what a batch needs, and how their answers become a working set. */
+export interface GatherPlan {
+  readonly statements: readonly Statement[];
+  /** @param answers one per statement, in order */
+  fill(set: WorkingSet, answers: readonly Answer[]): void;
+}
+
+/**
+ * Plans the reads of a batch: each kind of read is one statement for all its keys (architecture.md, Gather).
+ *
+ * @param options.lock whether rows of another domain are locked against change; not within a read-only transaction
+ */
+export function planGather(domainId: string, all: readonly Reads[], options: { lock: boolean }): GatherPlan {
+  const plan = new Planner(domainId, all);
+  planCallers(plan);
+  planRecords(plan);
+  planEffects(plan);
+  planProvenance(plan);
+  planPlatform(plan, options.lock);
+  return plan;
+}
+
+class Planner implements GatherPlan {
+  private readonly steps: GatherStep[] = [];
+  private readonly marks: ((set: WorkingSet) => void)[] = [];
+
+  constructor(
+    private readonly domainId: string,
+    private readonly all: readonly Reads[],
+  ) {}
+
+  get statements(): readonly Statement[] {
+    return this.steps.map((step) => step.statement);
+  }
+
+  fill(set: WorkingSet, answers: readonly Answer[]): void {
+    for (const [i, step] of this.steps.entries()) step.load(set, answers[i]?.rows ?? []);
+    for (const mark of this.marks) mark(set);
+  }
+
+  /** The distinct keys that the batch names for a kind of read. */
+  keys<Name extends keyof Reads>(name: Name): readonly NonNullable<Reads[Name]>[number][] {
+    const distinct = new Map<string, NonNullable<Reads[Name]>[number]>();
+    for (const reads of this.all) {
+      for (const key of (reads[name] ?? []) as readonly NonNullable<Reads[Name]>[number][]) {
+        distinct.set(keyOf(key), key);
+      }
+    }
+    return [...distinct.values()];
+  }
+
+  /** Rows of a table by its own key. */
+  byKey(table: TableName, keys: readonly (readonly KeyPart[])[]): void {
+    if (keys.length === 0) return;
+    const spec = TABLES[table] as { columns: Record<string, ColumnType> };
+    const types = (KEY_FIELDS[table] as readonly string[]).map((field) => spec.columns[field] as ColumnType);
+    this.step(
+      { name: `gather_${table}`, text: byKeyText(table) },
+      types.map((type, i) => encodeArray(type, keys.map((key) => key[i]))),
+      (set, rows) => {
+        for (const row of rows) set.loadRow(table, decodeRow(table, row));
+      },
+    );
+    this.mark((set) => {
+      for (const key of keys) set.markKey(table, key);
+    });
+  }
+
+  /** Rows of a table by a joined statement. */
+  joined(name: string, table: TableName, values: readonly string[]): void {
+    this.step(joinedStatement(name), values, (set, rows) => {
+      for (const row of rows) set.loadRow(table, decodeRow(table, row));
+    });
+  }
+
+  /** Rows that stand under an index, by a joined statement. */
+  indexed<I extends IndexName>(name: string, index: I, values: readonly string[]): void {
+    const { table, keyOf: indexKey } = INDEXES[index];
+    this.step(joinedStatement(name), values, (set, rows) => {
+      for (const raw of rows) {
+        const row = decodeRow(table, raw) as Tables[IndexTable<I>];
+        const key = (indexKey as (row: Tables[IndexTable<I>]) => string | undefined)(row);
+        if (key !== undefined) set.loadIndexed(index, [key], row);
+      }
+    });
+  }
+
+  step(statement: Statement, values: readonly string[], load: GatherStep['load']): void {
+    this.steps.push({ statement: { ...statement, values: [this.domainId, ...values] }, load });
+  }
+
+  /** Says afterwards what was asked for, so that "absent" is known. */
+  mark(mark: (set: WorkingSet) => void): void {
+    this.marks.push(mark);
+  }
+}
+
+function joinedStatement(name: string): Statement {
+  const text = JOINED.get(name);
+  if (text === undefined) throw new Error(`no gather statement ${name}`);
+  return { name: `gather_${name}`, text };
+}
+
+const byKeyTexts = new Map<TableName, string>();
+
+function byKeyText(table: TableName): string {
+  let text = byKeyTexts.get(table);
+  if (text === undefined) {
+    const spec = TABLES[table] as { columns: Record<string, ColumnType> };
+    const fields = KEY_FIELDS[table] as readonly string[];
+    const arrays = fields.map((field, i) => `$${i + 2}::${pgType(spec.columns[field] as ColumnType)}[]`);
+    const columns = fields.map(columnName);
+    const match = columns.map((column) => `${column} = k.${column}`).join(' AND ');
+    text =
+      `SELECT t.* FROM unnest(${arrays.join(', ')}) AS k(${columns.join(', ')}) ` +
+      `CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE domain_id = $1 AND ${match} LIMIT 1) AS t`;
+    byKeyTexts.set(table, text);
+  }
+  return text;
+}
+
+/** The name of a scalar column type in a cast. */
+export function pgType(type: ColumnType): string {
+  return type === 'int8' ? 'bigint' : type === 'int4' ? 'integer' : type === 'bool' ? 'boolean' : type;
+}
+
+function keyOf(key: unknown): string {
+  if (typeof key === 'string') return key;
+  if (key instanceof Uint8Array) return keyText([key]);
+  return keyText(Object.values(key as Record<string, KeyPart>));
+}
+
+function single(keys: readonly KeyPart[]): (readonly KeyPart[])[] {
+  return keys.map((key) => [key]);
+}
+
+function texts(keys: readonly string[]): string {
+  return encodeArray('text', keys);
+}
+
+function planCallers(plan: Planner): void {
+  const spiffeIds = plan.keys('callerHarness');
+  plan.byKey('callers', single([...new Set([...spiffeIds, ...plan.keys('callers')])]));
+  if (spiffeIds.length > 0) {
+    const ids = texts(spiffeIds);
+    plan.joined('harnesses_of_callers', 'harnesses', [ids]);
+    plan.joined('principals_of_callers', 'principals', [ids]);
+    plan.joined('guests_of_callers', 'guests', [ids]);
+    plan.indexed('credentials_of_spiffe_ids', 'credentialsOfSpiffeId', [ids]);
+    plan.mark((set) => {
+      for (const spiffeId of spiffeIds) {
+        set.markIndex('credentialsOfSpiffeId', [spiffeId]);
+        const caller = set.get('callers', spiffeId);
+        if (caller?.kind === 'harness') markHarness(set, caller.refId);
+      }
+    });
+  }
+  const harnesses = plan.keys('harnesses');
+  plan.byKey('harnesses', single(harnesses));
+  if (harnesses.length > 0) {
+    plan.joined('principals_of_harnesses', 'principals', [texts(harnesses)]);
+    plan.joined('guests_of_harnesses', 'guests', [texts(harnesses)]);
+    plan.mark((set) => harnesses.forEach((id) => markHarness(set, id)));
+  }
+}
+
+function markHarness(set: WorkingSet, harnessId: string): void {
+  set.markKey('harnesses', [harnessId]);
+  const harness = set.get('harnesses', harnessId);
+  if (harness) set.markKey(harness.ownerKind === 'principal' ? 'principals' : 'guests', [harness.ownerId]);
+}
+
+function planRecords(plan: Planner): void {
+  plan.byKey('principals', single(plan.keys('principals')));
+  plan.byKey('guests', single(plan.keys('guests')));
+  plan.byKey('credentials', single(plan.keys('credentials')));
+  plan.byKey('sinks', single(plan.keys('sinks')));
+  plan.byKey('grants', single(plan.keys('grants')));
+  plan.byKey('entitlements', single(plan.keys('entitlementsById')));
+  plan.byKey('operators', single(plan.keys('operators')));
+  plan.byKey('owners', single(plan.keys('owners')));
+  plan.byKey('admin_commands', single(plan.keys('adminCommands')));
+  plan.byKey('decisions', single(plan.keys('decisions')));
+  plan.byKey('decision_uses', single(plan.keys('decisions')));
+  plan.byKey('registrations', single(plan.keys('registrations')));
+  plan.byKey('proof_keys', single(plan.keys('proofKeys')));
+  plan.byKey('replay_nonces', single(plan.keys('replayNonces')));
+  plan.byKey(
+    'transition_nonces',
+    plan.keys('transitionNonces').map((key) => [key.registrationId, key.nonceDigest]),
+  );
+  planEntitlements(plan);
+  const denials = plan.keys('denials');
+  if (denials.length > 0) {
+    plan.indexed('denials_of', 'denialsOf', [encodeArray('bytea', denials)]);
+    plan.mark((set) => denials.forEach((key) => set.markIndex('denialsOf', [key])));
+  }
+  planVersions(plan);
+}
+
+function planEntitlements(plan: Planner): void {
+  const keys = plan.keys('entitlements');
+  if (keys.length > 0) {
+    plan.indexed('entitlements_of', 'entitlementsOf', [
+      texts(keys.map((key) => key.principalId)),
+      texts(keys.map((key) => key.action)),
+      texts(keys.map((key) => key.resource)),
+    ]);
+    plan.mark((set) => {
+      for (const key of keys) markEntitlement(set, key.principalId, key.action, key.resource);
+    });
+  }
+  const ofCallers = plan.keys('entitlementsOfCaller');
+  if (ofCallers.length > 0) {
+    plan.indexed('entitlements_of_callers', 'entitlementsOf', [
+      texts(ofCallers.map((key) => key.spiffeId)),
+      texts(ofCallers.map((key) => key.action)),
+      texts(ofCallers.map((key) => key.resource)),
+    ]);
+    plan.mark((set) => {
+      for (const key of ofCallers) {
+        const caller = set.get('callers', key.spiffeId);
+        const harness = caller?.kind === 'harness' ? set.get('harnesses', caller.refId) : undefined;
+        if (harness) markEntitlement(set, harness.ownerId, key.action, key.resource);
+      }
+    });
+  }
+}
+
+function markEntitlement(set: WorkingSet, principalId: string, action: string, resource: string): void {
+  set.markIndex('entitlementsOf', [principalId, action, resource]);
+  set.markIndex('entitlementsOf', [principalId, action, '*']);
+}
+
+function planVersions(plan: Planner): void {
+  const registrations = plan.keys('registrationVersions');
+  if (registrations.length > 0) {
+    plan.indexed('versions_of_registrations', 'versionsOfRegistration', [texts(registrations)]);
+    plan.mark((set) => registrations.forEach((id) => set.markIndex('versionsOfRegistration', [id])));
+  }
+  const thumbprints = plan.keys('keyHolders');
+  if (thumbprints.length > 0) {
+    plan.indexed('versions_with_keys', 'versionsWithKey', [texts(thumbprints)]);
+    plan.mark((set) => thumbprints.forEach((id) => set.markIndex('versionsWithKey', [id])));
+  }
+}
+
+function planEffects(plan: Planner): void {
+  const events = plan.keys('events');
+  plan.byKey('events', single(events));
+  if (events.length > 0) {
+    plan.joined('provenance_of_events', 'provenance_records', [texts(events)]);
+    plan.mark((set) => events.forEach((id) => markEvent(set, id)));
+  }
+  const contexts = plan.keys('effectContext');
+  const effects = [...new Set([...contexts, ...plan.keys('effects')])];
+  plan.byKey('effects', single(effects));
+  if (effects.length > 0) {
+    plan.joined('audit_of_effects', 'audit_entries', [texts(effects)]);
+    plan.mark((set) => effects.forEach((id) => markAudit(set, set.get('effects', id))));
+  }
+  if (contexts.length > 0) planContexts(plan, contexts);
+  planIdentities(plan);
+  plan.byKey(
+    'transitions',
+    plan.keys('transitions').map((key) => [key.effectId, key.step]),
+  );
+  const histories = plan.keys('transitionsOf');
+  if (histories.length > 0) {
+    plan.indexed('transitions_of_effects', 'transitionsOfEffect', [texts(histories)]);
+    plan.mark((set) => histories.forEach((id) => set.markIndex('transitionsOfEffect', [id])));
+  }
+}
+
+function markEvent(set: WorkingSet, eventId: string): void {
+  set.markKey('events', [eventId]);
+  const event = set.get('events', eventId);
+  if (event) set.markKey('provenance_records', [event.objectType, eventId, 1n]);
+}
+
+function markAudit(set: WorkingSet, effect: Tables['effects'] | undefined): void {
+  if (effect) set.markKey('audit_entries', [effect.lastSeq]);
+}
+
+function planContexts(plan: Planner, effectIds: readonly string[]): void {
+  const ids = [texts(effectIds)];
+  plan.joined('events_of_effects', 'events', ids);
+  plan.joined('provenance_of_effects', 'provenance_records', ids);
+  plan.joined('grants_of_effects', 'grants', ids);
+  plan.joined('sinks_of_effects', 'sinks', ids);
+  plan.joined('harnesses_of_effects', 'harnesses', ids);
+  plan.joined('principals_of_effects', 'principals', ids);
+  plan.joined('guests_of_effects', 'guests', ids);
+  plan.joined('outputs_of_effects', 'provenance_records', ids);
+  plan.indexed('output_steps_of_effects', 'stepsOfRecord', ids);
+  plan.indexed('output_parents_of_effects', 'parentsOfRecord', ids);
+  plan.indexed('executor_versions_of_effects', 'versionsOfRegistration', ids);
+  plan.byKey('pending_work', single(effectIds));
+  plan.mark((set) => effectIds.forEach((id) => markContext(set, id)));
+}
+
+function markContext(set: WorkingSet, effectId: string): void {
+  const effect = set.get('effects', effectId);
+  if (!effect) return;
+  markEvent(set, effect.eventId);
+  set.markKey('grants', [effect.grantId]);
+  set.markKey('sinks', [effect.sink]);
+  set.markKey('harnesses', [effect.harnessId]);
+  set.markKey(effect.actorKind === 'principal' ? 'principals' : 'guests', [effect.actorId]);
+  markRecord(set, 'tool_output', `effect-output:${effectId}`, 1n);
+  if (effect.executorRegistrationId !== null) {
+    set.markIndex('versionsOfRegistration', [effect.executorRegistrationId]);
+  }
+}
+
+function markRecord(set: WorkingSet, objectType: string, objectId: string, version: bigint): void {
+  set.markKey('provenance_records', [objectType, objectId, version]);
+  const record = set.get('provenance_records', objectType, objectId, version);
+  if (!record) return;
+  set.markIndex('stepsOfRecord', [record.provenanceDigest]);
+  set.markIndex('parentsOfRecord', [record.provenanceDigest]);
+}
+
+function planIdentities(plan: Planner): void {
+  const identities = plan.keys('effectIdentities');
+  if (identities.length > 0) {
+    const values = [encodeArray('bytea', identities)];
+    plan.indexed('effects_of_identities', 'effectOfIdentity', values);
+    plan.joined('audit_of_identities', 'audit_entries', values);
+    plan.mark((set) => {
+      for (const digest of identities) {
+        set.markIndex('effectOfIdentity', [digest]);
+        for (const key of set.candidateKeys('effectOfIdentity', [digest])) {
+          markAudit(set, set.getByText('effects', key));
+        }
+      }
+    });
+  }
+  const keys = plan.keys('effectKeys');
+  if (keys.length === 0) return;
+  const values = [
+    texts(keys.map((key) => key.sink)),
+    encodeArray(
+      'bytea',
+      keys.map((key) => key.keyDigest),
+    ),
+  ];
+  plan.indexed('effects_holding_keys', 'keyHolder', values);
+  plan.joined('audit_of_key_holders', 'audit_entries', values);
+  plan.indexed('effects_succeeded_under_keys', 'keySucceeded', values);
+  plan.mark((set) => {
+    for (const key of keys) {
+      set.markIndex('keySucceeded', [key.sink, key.keyDigest]);
+      set.markIndex('keyHolder', [key.sink, key.keyDigest]);
+      for (const holder of set.candidateKeys('keyHolder', [key.sink, key.keyDigest])) {
+        markAudit(set, set.getByText('effects', holder));
+      }
+    }
+  });
+}
+
+function planProvenance(plan: Planner): void {
+  const keys = plan.keys('provenance');
+  plan.byKey(
+    'provenance_records',
+    keys.map((key) => [key.objectType, key.objectId, key.version]),
+  );
+  if (keys.length === 0) return;
+  const values = [
+    texts(keys.map((key) => key.objectType)),
+    texts(keys.map((key) => key.objectId)),
+    encodeArray(
+      'int8',
+      keys.map((key) => key.version),
+    ),
+  ];
+  plan.indexed('steps_of_records', 'stepsOfRecord', values);
+  plan.indexed('parents_of_records', 'parentsOfRecord', values);
+  plan.mark((set) => keys.forEach((key) => markRecord(set, key.objectType, key.objectId, key.version)));
+}
+
+function planPlatform(plan: Planner, lock: boolean): void {
+  const spiffeIds = plan.keys('platformOperators');
+  if (spiffeIds.length > 0) {
+    const name = lock ? 'platform_operators_locked' : 'platform_operators';
+    plan.step(joinedStatement(name), [texts(spiffeIds)], (set, rows) => {
+      const found = new Map(rows.map((row) => [row['spiffe_id'] as string, decodeRow('operators', row)]));
+      for (const spiffeId of spiffeIds) set.loadPlatformOperator(spiffeId, found.get(spiffeId));
+    });
+  }
+  const domainIds = plan.keys('otherDomains');
+  if (domainIds.length > 0) {
+    plan.step(joinedStatement('other_domains'), [texts(domainIds)], (set, rows) => {
+      const found = new Set(rows.map((row) => row['domain_id'] as string));
+      for (const domainId of domainIds) set.loadOtherDomain(domainId, found.has(domainId));
+    });
+  }
+}

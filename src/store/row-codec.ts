@@ -1,0 +1,111 @@
+import type { CustomTypesConfig } from 'pg';
+import type { TableName, Tables } from '../ledger/tables.js';
+import { type ColumnType, columnName, TABLES } from './tables.js';
+
+/** Type ids of Postgres that rows are read with. */
+const INT8 = 20;
+const INT4 = 23;
+const BOOL = 16;
+const BYTEA = 17;
+const TEXT_ARRAY = 1009;
+const INT4_ARRAY = 1007;
+const BYTEA_ARRAY = 1001;
+
+const PARSERS: ReadonlyMap<number, (text: string) => unknown> = new Map<number, (text: string) => unknown>([
+  [INT8, (text) => BigInt(text)],
+  [INT4, (text) => Number(text)],
+  [BOOL, (text) => text === 't'],
+  [BYTEA, parseBytea],
+  [TEXT_ARRAY, parseArray],
+  [INT4_ARRAY, (text) => parseArray(text).map(Number)],
+  [BYTEA_ARRAY, (text) => parseArray(text).map(parseBytea)],
+]);
+
+/**
+ * How values come out of the driver, on every connection of ours: int8 as bigint (a fence has 63 bits), bytea as Buffer.
+ * Everything else stays the text that Postgres sent.
+ */
+export const TYPES: CustomTypesConfig = {
+  getTypeParser: ((oid: number) => PARSERS.get(oid) ?? ((text: string) => text)) as never,
+};
+
+function parseBytea(text: string): Buffer {
+  return Buffer.from(text.slice(2), 'hex');
+}
+
+/** A one-dimensional array literal without NULLs, as Postgres writes it. */
+function parseArray(literal: string): string[] {
+  const items: string[] = [];
+  let at = 1;
+  while (at < literal.length - 1) {
+    if (literal[at] === '"') {
+      let item = '';
+      for (at += 1; literal[at] !== '"'; at += 1) {
+        if (literal[at] === '\\') at += 1;
+        item += literal[at];
+      }
+      items.push(item);
+      at += 2;
+    } else {
+      const end = literal.indexOf(',', at);
+      const stop = end === -1 ? literal.length - 1 : end;
+      items.push(literal.slice(at, stop));
+      at = stop + 1;
+    }
+  }
+  return items;
+}
+
+/** One value as text for Postgres; null stays null. Nothing is left for the driver to convert: a bind that throws half-way
+ * through a flight would let the others commit (architecture.md, pg in pipeline mode). */
+export function encodeValue(type: ColumnType, value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  switch (type) {
+    case 'text':
+      return value as string;
+    case 'int8':
+    case 'int4':
+      return String(value);
+    case 'bool':
+      return value === true ? 't' : 'f';
+    case 'bytea':
+      return `\\x${hex(value as Uint8Array)}`;
+    case 'text[]':
+      return encodeArray('text', value as readonly string[]);
+    case 'int4[]':
+      return encodeArray('int4', value as readonly number[]);
+    case 'bytea[]':
+      return encodeArray('bytea', value as readonly Uint8Array[]);
+  }
+}
+
+/** An array literal: one parameter that carries a column of many rows. Arrays in arrays travel as quoted text. */
+export function encodeArray(type: ColumnType, values: readonly unknown[]): string {
+  const quoted = type === 'text' || type === 'bytea' || type.endsWith('[]');
+  let literal = '{';
+  for (let i = 0; i < values.length; i += 1) {
+    if (i > 0) literal += ',';
+    const text = encodeValue(type, values[i]);
+    if (text === null) literal += 'NULL';
+    else literal += quoted ? `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"` : text;
+  }
+  return `${literal}}`;
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
+
+const FIELDS: ReadonlyMap<TableName, readonly { field: string; column: string }[]> = new Map(
+  (Object.keys(TABLES) as TableName[]).map((table) => [
+    table,
+    Object.keys(TABLES[table].columns).map((field) => ({ field, column: columnName(field) })),
+  ]),
+);
+
+/** A row as the driver gave it, with the fields of its type. Undefined where the key columns are null: an outer join found nothing. */
+export function decodeRow<T extends TableName>(table: T, raw: Readonly<Record<string, unknown>>): Tables[T] {
+  const row: Record<string, unknown> = {};
+  for (const { field, column } of FIELDS.get(table) ?? []) row[field] = raw[column];
+  return row as unknown as Tables[T];
+}

@@ -1,0 +1,209 @@
+-- What batches read, by keys ($2 and further) of one domain ($1). Every lookup by several keys goes through a LATERAL
+-- subquery with LIMIT, so that a plan made while a table was empty still uses its exact index when it is full.
+-- Lookups by a table's own key are generated from the table descriptions; these are the joined ones.
+
+-- name: harnesses_of_callers
+SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
+CROSS JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id LIMIT 1) AS t
+
+-- name: principals_of_callers
+SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
+CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND owner_kind = 'principal' LIMIT 1) AS h
+CROSS JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = h.owner_id LIMIT 1) AS t
+
+-- name: guests_of_callers
+SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
+CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND owner_kind = 'guest' LIMIT 1) AS h
+CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = h.owner_id LIMIT 1) AS t
+
+-- name: credentials_of_spiffe_ids
+SELECT t.*, k.spiffe_id AS index_key FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (
+  SELECT * FROM credentials WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
+  ORDER BY credential_epoch DESC, (status = 'active') DESC, expires_at DESC LIMIT 32
+) AS t
+
+-- name: principals_of_harnesses
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = k.id AND owner_kind = 'principal' LIMIT 1) AS h
+CROSS JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = h.owner_id LIMIT 1) AS t
+
+-- name: guests_of_harnesses
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = k.id AND owner_kind = 'guest' LIMIT 1) AS h
+CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = h.owner_id LIMIT 1) AS t
+
+-- name: entitlements_of
+SELECT t.* FROM unnest($2::text[], $3::text[], $4::text[]) AS k(principal_id, action, resource)
+CROSS JOIN LATERAL (VALUES (k.resource), ('*')) AS r(resource)
+CROSS JOIN LATERAL (
+  SELECT * FROM entitlements
+  WHERE domain_id = $1 AND principal_id = k.principal_id AND action = k.action AND resource = r.resource LIMIT 1
+) AS t
+
+-- name: entitlements_of_callers
+SELECT t.* FROM unnest($2::text[], $3::text[], $4::text[]) AS k(spiffe_id, action, resource)
+CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
+CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND owner_kind = 'principal' LIMIT 1) AS h
+CROSS JOIN LATERAL (VALUES (k.resource), ('*')) AS r(resource)
+CROSS JOIN LATERAL (
+  SELECT * FROM entitlements
+  WHERE domain_id = $1 AND principal_id = h.owner_id AND action = k.action AND resource = r.resource LIMIT 1
+) AS t
+
+-- name: denials_of
+SELECT t.* FROM unnest($2::bytea[]) AS k(denial_key)
+CROSS JOIN LATERAL (
+  SELECT * FROM decisions WHERE domain_id = $1 AND denial_key = k.denial_key ORDER BY decided_at DESC LIMIT 1
+) AS t
+
+-- name: provenance_of_events
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT object_type FROM events WHERE domain_id = $1 AND event_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_records
+  WHERE domain_id = $1 AND object_type = e.object_type AND object_id = k.id AND version = 1 LIMIT 1
+) AS t
+
+-- name: versions_of_registrations
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+JOIN registration_versions AS t ON t.domain_id = $1 AND t.registration_id = k.id
+
+-- name: versions_with_keys
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+JOIN registration_versions AS t ON t.domain_id = $1 AND t.proof_key_thumbprint = k.id
+
+-- name: audit_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT last_seq FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
+
+-- name: events_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS t
+
+-- name: provenance_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT event_id, object_type FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS v
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_records
+  WHERE domain_id = $1 AND object_type = v.object_type AND object_id = v.event_id AND version = 1 LIMIT 1
+) AS t
+
+-- name: outputs_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_records
+  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
+) AS t
+
+-- name: output_steps_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (
+  SELECT provenance_digest FROM provenance_records
+  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
+) AS p
+JOIN provenance_steps AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+
+-- name: output_parents_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (
+  SELECT provenance_digest FROM provenance_records
+  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
+) AS p
+JOIN provenance_parents AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+
+-- name: grants_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT grant_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = e.grant_id LIMIT 1) AS t
+
+-- name: sinks_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS t
+
+-- name: harnesses_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = e.harness_id LIMIT 1) AS t
+
+-- name: principals_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id = k.id AND actor_kind = 'principal' LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = e.actor_id LIMIT 1) AS t
+
+-- name: guests_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id = k.id AND actor_kind = 'guest' LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.actor_id LIMIT 1) AS t
+
+-- name: executor_versions_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT executor_registration_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+JOIN registration_versions AS t ON t.domain_id = $1 AND t.registration_id = e.executor_registration_id
+
+-- name: effects_of_identities
+SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
+CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) AS t
+
+-- name: audit_of_identities
+SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
+CROSS JOIN LATERAL (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
+
+-- name: effects_holding_keys
+SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
+CROSS JOIN LATERAL (
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND holds_key LIMIT 1
+) AS t
+
+-- name: effects_succeeded_under_keys
+SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
+CROSS JOIN LATERAL (
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND state = 'SUCCEEDED' LIMIT 1
+) AS t
+
+-- name: audit_of_key_holders
+SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
+CROSS JOIN LATERAL (
+  SELECT last_seq FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND holds_key LIMIT 1
+) AS e
+CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
+
+-- name: transitions_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+JOIN transitions AS t ON t.domain_id = $1 AND t.effect_id = k.id
+
+-- name: steps_of_records
+SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
+CROSS JOIN LATERAL (
+  SELECT provenance_digest FROM provenance_records
+  WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
+) AS p
+JOIN provenance_steps AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+
+-- name: parents_of_records
+SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
+CROSS JOIN LATERAL (
+  SELECT provenance_digest FROM provenance_records
+  WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
+) AS p
+JOIN provenance_parents AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+
+-- name: platform_operators
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+JOIN operators AS t ON t.domain_id = (SELECT service_domain_id FROM service_state) AND t.spiffe_id = k.id AND $1::text IS NOT NULL
+
+-- name: platform_operators_locked
+SELECT t.* FROM operators AS t
+WHERE t.domain_id = (SELECT service_domain_id FROM service_state) AND t.spiffe_id = ANY ($2::text[]) AND $1::text IS NOT NULL
+FOR SHARE
+
+-- name: other_domains
+SELECT t.domain_id FROM unnest($2::text[]) AS k(id) JOIN domains AS t ON t.domain_id = k.id AND $1::text IS NOT NULL

@@ -1,0 +1,238 @@
+import { KEY_FIELDS, type TableName } from '../ledger/tables.js';
+import type { ChangeLog, RowChange } from '../ledger/working-set.js';
+import type { Micros } from '../ledger/types.js';
+import type { DomainHead } from '../ledger/audit/records.js';
+import type { DomainRow } from '../ledger/authority/records.js';
+import { genesisHash } from '../ledger/audit/chain.js';
+import type { Statement } from './connection.js';
+import { pgType } from './gather.js';
+import { encodeArray, encodeValue } from './row-codec.js';
+import { type ColumnType, columnName, TABLES } from './tables.js';
+
+/** Rows of unknown type, since the statements are built from the descriptions. */
+type AnyRow = Readonly<Record<string, unknown>>;
+
+interface AnySpec {
+  readonly name: string;
+  readonly columns: Readonly<Record<string, ColumnType>>;
+  readonly mutable: readonly string[];
+  readonly guards?: readonly string[];
+}
+
+/**
+ * Counts what a statement touched and raises where it is not what the batch expected: zero rows is no error to Postgres,
+ * and COMMIT is already under way (architecture.md, pg in pipeline mode). Dividing by zero needs no function of ours.
+ */
+function counted(statement: string, expectedParameter: string): string {
+  return `WITH touched AS (${statement} RETURNING 1)
+SELECT 1 / (CASE WHEN count(*) = ${expectedParameter}::bigint THEN 1 ELSE 0 END) AS ok FROM touched`;
+}
+
+/** The change log as a few bulk statements, each row named once; updates, which may free a key, before inserts. */
+export function writeStatements(domainId: string, changes: ChangeLog): Statement[] {
+  const byTable = new Map<TableName, RowChange[]>();
+  for (const change of changes.rows) {
+    const list = byTable.get(change.table);
+    if (list) list.push(change);
+    else byTable.set(change.table, [change]);
+  }
+  const deletes: Statement[] = [];
+  const updates: Statement[] = [];
+  const inserts: Statement[] = [];
+  for (const [table, rows] of byTable) {
+    const gone = rows.filter((row) => row.after === undefined).map((row) => row.before as unknown as AnyRow);
+    const changed = rows.filter((row) => row.before !== undefined && row.after !== undefined);
+    const fresh = rows.filter((row) => row.before === undefined && row.after !== undefined);
+    if (gone.length > 0) deletes.push(deleteStatement(domainId, table, gone));
+    if (changed.length > 0) updates.push(updateStatement(domainId, table, changed));
+    if (fresh.length > 0) {
+      inserts.push(
+        insertStatement(
+          domainId,
+          table,
+          fresh.map((row) => row.after as unknown as AnyRow),
+        ),
+      );
+    }
+  }
+  return [...deletes, ...updates, ...inserts, ...domainStatements(domainId, changes)];
+}
+
+const texts = new Map<string, string>();
+
+function cachedText(key: string, build: () => string): string {
+  let text = texts.get(key);
+  if (text === undefined) texts.set(key, (text = build()));
+  return text;
+}
+
+/** An array column cannot be unnested as one: its literals travel as text and are cast row by row. */
+function arrayType(type: ColumnType): string {
+  return type.endsWith('[]') ? 'text' : pgType(type);
+}
+
+function cast(type: ColumnType, expression: string): string {
+  return type.endsWith('[]') ? `${expression}::${type === 'int4[]' ? 'integer[]' : type}` : expression;
+}
+
+function column(type: ColumnType, rows: readonly AnyRow[], field: string): string {
+  return encodeArray(
+    type,
+    rows.map((row) => row[field]),
+  );
+}
+
+function insertStatement(domainId: string, table: TableName, rows: readonly AnyRow[]): Statement {
+  const spec = TABLES[table] as unknown as AnySpec;
+  const fields = Object.keys(spec.columns);
+  const text = cachedText(`insert ${table}`, () => {
+    const columns = fields.map(columnName);
+    const arrays = fields.map((field, i) => `$${i + 2}::${arrayType(spec.columns[field] as ColumnType)}[]`);
+    const values = fields.map((field) => cast(spec.columns[field] as ColumnType, `r.${columnName(field)}`));
+    return (
+      `INSERT INTO ${spec.name} (domain_id, ${columns.join(', ')}) SELECT $1, ${values.join(', ')} ` +
+      `FROM unnest(${arrays.join(', ')}) AS r(${columns.join(', ')})`
+    );
+  });
+  const values = fields.map((field) => column(spec.columns[field] as ColumnType, rows, field));
+  return { name: `insert_${table}`, text, values: [domainId, ...values] };
+}
+
+function updateStatement(domainId: string, table: TableName, changes: readonly RowChange[]): Statement {
+  const spec = TABLES[table] as unknown as AnySpec;
+  if (spec.mutable.length === 0) throw new Error(`${table} is never updated`);
+  const keys = KEY_FIELDS[table] as readonly string[];
+  const guards = spec.guards ?? [];
+  const text = cachedText(`update ${table}`, () => {
+    const inputs = [
+      ...keys.map((field) => ({ field, name: `key_${columnName(field)}` })),
+      ...guards.map((field) => ({ field, name: `old_${columnName(field)}` })),
+      ...spec.mutable.map((field) => ({ field, name: `new_${columnName(field)}` })),
+    ];
+    const arrays = inputs.map(({ field }, i) => `$${i + 3}::${arrayType(spec.columns[field] as ColumnType)}[]`);
+    const sets = spec.mutable.map(
+      (field) => `${columnName(field)} = ${cast(spec.columns[field] as ColumnType, `r.new_${columnName(field)}`)}`,
+    );
+    const match = [
+      ...keys.map((field) => `t.${columnName(field)} = r.key_${columnName(field)}`),
+      ...guards.map((field) => `t.${columnName(field)} = r.old_${columnName(field)}`),
+    ];
+    return counted(
+      `UPDATE ${spec.name} AS t SET ${sets.join(', ')} FROM unnest(${arrays.join(', ')}) ` +
+        `AS r(${inputs.map(({ name }) => name).join(', ')}) WHERE t.domain_id = $1 AND ${match.join(' AND ')}`,
+      '$2',
+    );
+  });
+  const before = changes.map((change) => change.before as unknown as AnyRow);
+  const after = changes.map((change) => change.after as unknown as AnyRow);
+  const values = [
+    ...keys.map((field) => column(spec.columns[field] as ColumnType, before, field)),
+    ...guards.map((field) => column(spec.columns[field] as ColumnType, before, field)),
+    ...spec.mutable.map((field) => column(spec.columns[field] as ColumnType, after, field)),
+  ];
+  return { name: `update_${table}`, text, values: [domainId, String(changes.length), ...values] };
+}
+
+function deleteStatement(domainId: string, table: TableName, rows: readonly AnyRow[]): Statement {
+  const spec = TABLES[table] as unknown as AnySpec;
+  const keys = KEY_FIELDS[table] as readonly string[];
+  const text = cachedText(`delete ${table}`, () => {
+    const arrays = keys.map((field, i) => `$${i + 3}::${arrayType(spec.columns[field] as ColumnType)}[]`);
+    const columns = keys.map(columnName);
+    return counted(
+      `DELETE FROM ${spec.name} AS t USING unnest(${arrays.join(', ')}) AS r(${columns.join(', ')}) ` +
+        `WHERE t.domain_id = $1 AND ${columns.map((name) => `t.${name} = r.${name}`).join(' AND ')}`,
+      '$2',
+    );
+  });
+  const values = keys.map((field) => column(spec.columns[field] as ColumnType, rows, field));
+  return { name: `delete_${table}`, text, values: [domainId, String(rows.length), ...values] };
+}
+
+function domainStatements(domainId: string, changes: ChangeLog): Statement[] {
+  const statements: Statement[] = [];
+  if (changes.domain) statements.push(updateDomain(domainId, changes.domain));
+  for (const created of changes.createdDomains) {
+    statements.push(insertDomain(created.domainId, created.row), insertHead(created.domainId, created.row.createdAt));
+  }
+  if (changes.head) statements.push(updateHead(domainId, changes.head));
+  return statements;
+}
+
+function updateDomain(domainId: string, row: DomainRow): Statement {
+  return {
+    name: 'update_domain',
+    text: counted(
+      `UPDATE domains SET status = $2, policy_revision = $3, revocation_epoch = $4, frozen = $5, freeze_reason = $6,
+        allow_standing = $7, revision = $8 WHERE domain_id = $1`,
+      '1',
+    ),
+    values: [
+      domainId,
+      row.status,
+      encodeValue('int8', row.policyRevision),
+      encodeValue('int8', row.revocationEpoch),
+      encodeValue('bool', row.frozen),
+      row.freezeReason,
+      encodeValue('bool', row.allowStanding),
+      encodeValue('int8', row.revision),
+    ],
+  };
+}
+
+/** A domain's row. */
+export function insertDomain(domainId: string, row: DomainRow): Statement {
+  return {
+    text: `INSERT INTO domains (domain_id, status, policy_revision, revocation_epoch, frozen, freeze_reason, allow_standing,
+      revision, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    values: [
+      domainId,
+      row.status,
+      encodeValue('int8', row.policyRevision),
+      encodeValue('int8', row.revocationEpoch),
+      encodeValue('bool', row.frozen),
+      row.freezeReason,
+      encodeValue('bool', row.allowStanding),
+      encodeValue('int8', row.revision),
+      encodeValue('int8', row.createdAt),
+    ],
+  };
+}
+
+/** The head of a domain whose log is still empty. */
+export function insertHead(domainId: string, now: Micros): Statement {
+  return {
+    text: `INSERT INTO domain_heads (domain_id, seq, chain_hash, incarnation, fence_counter, last_time)
+      VALUES ($1, 0, $2, 0, 0, $3)`,
+    values: [domainId, encodeValue('bytea', genesisHash(domainId)), encodeValue('int8', now)],
+  };
+}
+
+function updateHead(domainId: string, head: DomainHead): Statement {
+  return {
+    name: 'update_head',
+    text: counted(
+      `UPDATE domain_heads SET seq = $2, chain_hash = $3, incarnation = $4, fence_counter = $5, last_time = $6
+        WHERE domain_id = $1`,
+      '1',
+    ),
+    values: [
+      domainId,
+      encodeValue('int8', head.seq),
+      encodeValue('bytea', head.chainHash),
+      encodeValue('int8', head.incarnation),
+      encodeValue('int8', head.fenceCounter),
+      encodeValue('int8', head.lastTime),
+    ],
+  };
+}
+
+/** The lane's own row: what a lost answer to COMMIT is settled by. */
+export function laneStatement(domainId: string, laneId: string, batch: bigint, now: Micros): Statement {
+  return {
+    name: 'put_lane',
+    text: `INSERT INTO lanes (domain_id, lane_id, last_batch, updated_at) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (domain_id, lane_id) DO UPDATE SET last_batch = excluded.last_batch, updated_at = excluded.updated_at`,
+    values: [domainId, laneId, encodeValue('int8', batch), encodeValue('int8', now)],
+  };
+}
