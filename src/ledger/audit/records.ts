@@ -100,5 +100,7 @@ export interface AuditRow {
 export interface AuditCodec {
   encode(fields: AuditFields): Buffer;
   /** What a stored entry says about an effect; undefined where it does not parse or is about something else. */
-  decodeEffect(entry: Uint8Array): { effectId: string; step: bigint; toState: EffectState; fence: bigint } | undefined;
+  decodeEffect(
+    entry: Uint8Array,
+  ): { effectId: string; step: bigint; toState: EffectState; fence: bigint } | undefined;
 }
