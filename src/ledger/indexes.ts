@@ -1,4 +1,5 @@
 import { keyText, type TableName, type Tables } from './tables.js';
+import { isTerminal } from './types.js';
 
 /** A way to find rows other than by their key. `keyOf` says under which text a row stands, undefined: not in it. */
 interface IndexOf<T extends TableName> {
@@ -18,6 +19,9 @@ export const INDEXES = {
   versionsOfRegistration: index('registration_versions', (row) => row.registrationId),
   versionsWithKey: index('registration_versions', (row) => row.proofKeyThumbprint),
   effectOfIdentity: index('effects', (row) => keyText([row.identityDigest])),
+  unsettledOf: index('effects', (row) =>
+    isTerminal(row.state) ? undefined : keyText([row.eventId, row.grantId]),
+  ),
   keyHolder: index('effects', (row) => (row.holdsKey ? keyText([row.sink, row.keyDigest]) : undefined)),
   keySucceeded: index('effects', (row) =>
     row.state === 'SUCCEEDED' ? keyText([row.sink, row.keyDigest]) : undefined,

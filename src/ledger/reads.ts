@@ -22,6 +22,7 @@ export interface Reads {
   readonly entitlementsOfCaller?: readonly CallerEntitlementKey[];
   /** Event with its provenance record. Keys: event ids. */
   readonly events?: readonly string[];
+  /** Decision with its use, entitlement and grant. Keys: decision ids. */
   readonly decisions?: readonly string[];
   /** The newest denial under a denial key (32 bytes). */
   readonly denials?: readonly Buffer[];
@@ -40,6 +41,8 @@ export interface Reads {
   readonly effectContext?: readonly string[];
   /** By (event, sink, request digest). Keys: identity digests. */
   readonly effectIdentities?: readonly Buffer[];
+  /** One effect of an event and a grant that is not terminal, if there is one. */
+  readonly unsettled?: readonly BindingKey[];
   /** Who holds an effect key, and who succeeded under it. */
   readonly effectKeys?: readonly EffectKey[];
   /** The receipts of one step. */
@@ -72,6 +75,11 @@ export interface CallerEntitlementKey {
   readonly spiffeId: string;
   readonly action: string;
   readonly resource: string;
+}
+
+export interface BindingKey {
+  readonly eventId: string;
+  readonly grantId: string;
 }
 
 export interface EffectKey {

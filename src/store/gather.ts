@@ -206,6 +206,7 @@ function planRecords(plan: Planner): void {
     'transition_nonces',
     plan.keys('transitionNonces').map((key) => [key.registrationId, key.nonceDigest]),
   );
+  planDecisions(plan);
   planEntitlements(plan);
   const denials = plan.keys('denials');
   if (denials.length > 0) {
@@ -213,6 +214,21 @@ function planRecords(plan: Planner): void {
     plan.mark((set) => denials.forEach((key) => set.markIndex('denialsOf', [key])));
   }
   planVersions(plan);
+}
+
+/** What a decision rests on comes with it: its reads are named before its row is known. */
+function planDecisions(plan: Planner): void {
+  const decisions = plan.keys('decisions');
+  if (decisions.length === 0) return;
+  plan.joined('entitlements_of_decisions', 'entitlements', [texts(decisions)]);
+  plan.joined('grants_of_decisions', 'grants', [texts(decisions)]);
+  plan.mark((set) => {
+    for (const decisionId of decisions) {
+      const decision = set.get('decisions', decisionId);
+      if (decision?.entitlementId != null) set.markKey('entitlements', [decision.entitlementId]);
+      if (decision?.grantId != null) set.markKey('grants', [decision.grantId]);
+    }
+  });
 }
 
 function planEntitlements(plan: Planner): void {
@@ -278,6 +294,12 @@ function planEffects(plan: Planner): void {
   }
   if (contexts.length > 0) planContexts(plan, contexts);
   planIdentities(plan);
+  const bindings = plan.keys('unsettled');
+  if (bindings.length > 0) {
+    const eventIds = texts(bindings.map((key) => key.eventId));
+    plan.indexed('unsettled_of', 'unsettledOf', [eventIds, texts(bindings.map((key) => key.grantId))]);
+    plan.mark((set) => bindings.forEach((key) => set.markIndex('unsettledOf', [key.eventId, key.grantId])));
+  }
   plan.byKey(
     'transitions',
     plan.keys('transitions').map((key) => [key.effectId, key.step]),

@@ -60,6 +60,16 @@ CROSS JOIN LATERAL (
   SELECT * FROM decisions WHERE domain_id = $1 AND denial_key = k.denial_key ORDER BY decided_at DESC LIMIT 1
 ) AS t
 
+-- name: entitlements_of_decisions
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT entitlement_id FROM decisions WHERE domain_id = $1 AND decision_id = k.id LIMIT 1) AS d
+CROSS JOIN LATERAL (SELECT * FROM entitlements WHERE domain_id = $1 AND entitlement_id = d.entitlement_id LIMIT 1) AS t
+
+-- name: grants_of_decisions
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT grant_id FROM decisions WHERE domain_id = $1 AND decision_id = k.id LIMIT 1) AS d
+CROSS JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = d.grant_id LIMIT 1) AS t
+
 -- name: provenance_of_events
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT object_type FROM events WHERE domain_id = $1 AND event_id = k.id LIMIT 1) AS e
@@ -156,6 +166,13 @@ CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND identity_dige
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
 CROSS JOIN LATERAL (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
+
+-- name: unsettled_of
+SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(event_id, grant_id)
+CROSS JOIN LATERAL (
+  SELECT * FROM effects WHERE domain_id = $1 AND event_id = k.event_id AND grant_id = k.grant_id
+    AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN') LIMIT 1
+) AS t
 
 -- name: effects_holding_keys
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
