@@ -202,6 +202,7 @@ function planRecords(plan: Planner): void {
   plan.byKey('registrations', single(plan.keys('registrations')));
   plan.byKey('proof_keys', single(plan.keys('proofKeys')));
   plan.byKey('replay_nonces', single(plan.keys('replayNonces')));
+  plan.byKey('replay_callers', single(plan.keys('replayCallers')));
   plan.byKey(
     'transition_nonces',
     plan.keys('transitionNonces').map((key) => [key.registrationId, key.nonceDigest]),
