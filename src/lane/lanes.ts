@@ -1,4 +1,6 @@
 import type { CommandBase, Decision, Outcome } from '../ledger/decision.js';
+import { refusal } from '../ledger/refusal.js';
+import { Lane, type LaneParts, type Pending } from './lane.js';
 
 /** How a call wants to be run. */
 export interface SubmitOptions {
@@ -18,4 +20,61 @@ export interface CommandRunner {
     command: Command,
     options?: SubmitOptions,
   ): Promise<Outcome<Reply>>;
+}
+
+/** The lanes of one process. */
+export class Lanes implements CommandRunner {
+  private readonly lanes = new Map<string, Lane>();
+  private draining = false;
+  private made = 0;
+
+  constructor(private readonly parts: LaneParts) {}
+
+  submit<Command extends CommandBase, Reply>(
+    decision: Decision<Command, Reply>,
+    command: Command,
+    options: SubmitOptions = {},
+  ): Promise<Outcome<Reply>> {
+    if (this.draining) {
+      const draining = refusal('DRAINING', 'The service is shutting down.', { retryAfter: 1_000_000n });
+      return Promise.resolve({ ok: false, refusal: draining, recorded: false });
+    }
+    return new Promise<Outcome<Reply>>((resolve, reject) => {
+      const item: Pending = {
+        decision: decision as unknown as Pending['decision'],
+        command,
+        deadline: options.deadline,
+        enqueuedAt: performance.now(),
+        resolve: resolve as Pending['resolve'],
+        reject,
+      };
+      this.laneOf(command.domainId).submit(item);
+    });
+  }
+
+  /** How many commands wait, over all domains. */
+  get queued(): number {
+    let queued = 0;
+    for (const lane of this.lanes.values()) queued += lane.queueLength;
+    return queued;
+  }
+
+  /** Takes nothing new and waits for what is under way. */
+  async drain(): Promise<void> {
+    this.draining = true;
+    await Promise.all([...this.lanes.values()].map((lane) => lane.whenIdle()));
+  }
+
+  private laneOf(domainId: string): Lane {
+    let lane = this.lanes.get(domainId);
+    if (!lane) {
+      // Its own name each time: batch numbers begin anew, and must never meet those of an earlier lane.
+      this.made += 1;
+      lane = new Lane(domainId, { ...this.parts, laneId: `${this.parts.laneId}/${this.made}` }, (absent) => {
+        if (this.lanes.get(domainId) === absent) this.lanes.delete(domainId);
+      });
+      this.lanes.set(domainId, lane);
+    }
+    return lane;
+  }
 }

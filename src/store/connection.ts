@@ -18,6 +18,8 @@ export interface ConnectionSettings {
   /** Taken with SET ROLE on every connection, where the URL's user is not the serving role itself. */
   readonly role?: string;
   readonly applicationName: string;
+  /** Another limit than `STATEMENT_TIMEOUT_MS`, in milliseconds. */
+  readonly statementTimeoutMs?: number;
 }
 
 /** One statement of a flight. */
@@ -151,7 +153,7 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
+    statement_timeout: settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
     keepAlive: true,
     types: TYPES,
   } as pg.ClientConfig;

@@ -1,0 +1,24 @@
+import type { Outcome } from '../ledger/decision.js';
+
+/** What the lanes tell whoever keeps metrics and the log; none of it may throw. */
+export interface LaneObserver {
+  /** @param ms from taking the batch to releasing its replies */
+  batchDone(size: number, ms: number): void;
+  /** The parts of one successful attempt, in milliseconds. */
+  phases(gatherMs: number, decideMs: number, commitMs: number): void;
+  /** @param ms from queueing to release */
+  commandDone(kind: string, ms: number, outcome: Outcome<unknown>): void;
+  retried(): void;
+  commitUnknown(): void;
+  regressed(domainId: string): void;
+}
+
+/** Observes nothing. */
+export const SILENT_OBSERVER: LaneObserver = {
+  batchDone: () => undefined,
+  phases: () => undefined,
+  commandDone: () => undefined,
+  retried: () => undefined,
+  commitUnknown: () => undefined,
+  regressed: () => undefined,
+};

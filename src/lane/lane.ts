@@ -1,0 +1,359 @@
+import type { AuditCodec } from '../ledger/audit/records.js';
+import type { CommandBase, Decision, Outcome } from '../ledger/decision.js';
+import { type Refusal, refusal } from '../ledger/refusal.js';
+import { runDecision } from '../ledger/run-decision.js';
+import type { WorkingSet } from '../ledger/working-set.js';
+import { commitBatch, didCommit, gatherBatch, type SeenHead } from '../store/batch-transaction.js';
+import type { PipelineConnection } from '../store/connection.js';
+import type { ConnectionPool } from '../store/connection-pool.js';
+import { StoreError } from '../store/store-error.js';
+import { laneStatement, writeStatements } from '../store/write-statements.js';
+import type { Faults } from './faults.js';
+import type { LaneObserver } from './lane-observer.js';
+
+/** A command in the queue, with the caller that waits for it. */
+export interface Pending {
+  readonly decision: Decision<CommandBase, unknown>;
+  readonly command: CommandBase;
+  readonly deadline: number | undefined;
+  readonly enqueuedAt: number;
+  readonly resolve: (outcome: Outcome<unknown>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** What a lane is made of. */
+export interface LaneParts {
+  readonly pool: ConnectionPool;
+  readonly codec: AuditCodec;
+  readonly faults: Faults;
+  readonly observer: LaneObserver;
+  /** Names this process's lanes in the store. */
+  readonly laneId: string;
+  readonly queueLimit: number;
+  readonly batchLimit: number;
+}
+
+/** How often a batch is gathered and decided anew after a conflict or a lost connection, before its commands go one by one. */
+const BATCH_ATTEMPTS = 4;
+/** Pause between attempts, in milliseconds: doubled each time, with jitter, so that replicas do not meet again. */
+const RETRY_BASE_MS = 20;
+/** How long a lost answer to COMMIT is looked into before the callers are told that it is not known, in milliseconds. */
+const RECOVERY_MS = 20_000;
+const RECOVERY_PAUSE_MS = 200;
+/** When a caller may come back, in microseconds. */
+const RETRY_SOON = 250_000n;
+const RETRY_LATER = 1_000_000n;
+
+type Verdict = { readonly item: Pending; readonly outcome: Outcome<unknown> };
+
+/**
+ * Serves one domain, one transaction at a time (architecture.md): while a batch commits, the next commands queue up and
+ * are then taken together.
+ */
+export class Lane {
+  private readonly queue: Pending[] = [];
+  private running = false;
+  private batch = 0n;
+  private seen: SeenHead | undefined;
+  private stopped: Refusal | undefined;
+  private idle: (() => void)[] = [];
+
+  constructor(
+    private readonly domainId: string,
+    private readonly parts: LaneParts,
+    /** Told when the domain turned out not to exist: no lane is kept for it. */
+    private readonly onAbsent: (lane: Lane) => void,
+  ) {}
+
+  /** Whether nothing waits and nothing runs. */
+  get isIdle(): boolean {
+    return !this.running && this.queue.length === 0;
+  }
+
+  get queueLength(): number {
+    return this.queue.length;
+  }
+
+  /** Queues a command. */
+  submit(item: Pending): void {
+    if (this.stopped) return item.resolve(refused(this.stopped));
+    if (this.queue.length >= this.parts.queueLimit) {
+      return item.resolve(
+        refused(refusal('BACKPRESSURE', 'The queue of the domain is full.', { retryAfter: RETRY_SOON })),
+      );
+    }
+    this.queue.push(item);
+    if (!this.running) void this.run();
+  }
+
+  /** Resolves when nothing is left to do. */
+  whenIdle(): Promise<void> {
+    return this.isIdle ? Promise.resolve() : new Promise((resolve) => this.idle.push(resolve));
+  }
+
+  private async run(): Promise<void> {
+    this.running = true;
+    // A lone command goes at once, but commands of the same turn of the loop go together.
+    await Promise.resolve();
+    while (this.queue.length > 0) {
+      const batch = this.take();
+      if (batch.length > 0) await this.serve(batch);
+    }
+    this.running = false;
+    for (const resolve of this.idle.splice(0)) resolve();
+  }
+
+  /** The next batch: in order, bounded, at most one command per serialization key. */
+  private take(): Pending[] {
+    const batch: Pending[] = [];
+    const keys = new Set<string>();
+    while (this.queue.length > 0 && batch.length < this.parts.batchLimit) {
+      const item = this.queue[0] as Pending;
+      if (item.deadline !== undefined && item.deadline <= performance.now()) {
+        this.queue.shift();
+        item.resolve(refused(refusal('DEADLINE_PASSED', 'The deadline passed before the call was begun.')));
+        continue;
+      }
+      if (item.decision.exclusive === true && batch.length > 0) break;
+      const key = item.decision.serializeBy?.(item.command);
+      if (key !== undefined) {
+        if (keys.has(key)) break;
+        keys.add(key);
+      }
+      batch.push(item);
+      this.queue.shift();
+      if (item.decision.exclusive === true) break;
+    }
+    return batch;
+  }
+
+  private async serve(batch: readonly Pending[]): Promise<void> {
+    const started = performance.now();
+    try {
+      const verdicts = await this.attempt(batch, BATCH_ATTEMPTS);
+      if (verdicts) this.release(verdicts);
+      else if (batch.length === 1) this.release(this.failAll(batch, unavailable()));
+      else for (const item of batch) await this.serve([item]);
+    } catch (error) {
+      // A bug: it hits whoever was in the batch, not the lane.
+      for (const item of batch) item.reject(error);
+    } finally {
+      this.parts.observer.batchDone(batch.length, performance.now() - started);
+    }
+  }
+
+  /** Undefined: every attempt failed before COMMIT was sent. */
+  private async attempt(batch: readonly Pending[], attempts: number): Promise<Verdict[] | undefined> {
+    for (let attempt = 0; attempt < attempts; attempt += 1) {
+      if (attempt > 0) {
+        this.parts.observer.retried();
+        await pause(RETRY_BASE_MS * 2 ** attempt * (0.5 + Math.random()));
+      }
+      const result = await this.tryOnce(batch);
+      if (result.kind === 'done') return result.verdicts;
+      if (result.kind === 'permanent') throw result.error;
+      if (result.kind === 'split') return undefined;
+    }
+    return undefined;
+  }
+
+  private async tryOnce(batch: readonly Pending[]): Promise<Attempt> {
+    let connection: PipelineConnection;
+    try {
+      connection = await this.parts.pool.acquire();
+    } catch (error) {
+      return failedAttempt(error);
+    }
+    let healthy = false;
+    try {
+      const attempt = await this.transact(connection, batch);
+      healthy = attempt.kind === 'done' && attempt.healthy;
+      return attempt;
+    } catch (error) {
+      return failedAttempt(error);
+    } finally {
+      this.parts.pool.release(connection, healthy);
+    }
+  }
+
+  private async transact(connection: PipelineConnection, batch: readonly Pending[]): Promise<Attempt> {
+    const kinds = batch.map((item) => item.decision.kind);
+    const gatherStart = performance.now();
+    const gathered = await gatherBatch(connection, {
+      domainId: this.domainId,
+      reads: batch.map((item) => item.decision.reads(item.command)),
+      codec: this.parts.codec,
+      seen: this.seen,
+    });
+    if (gathered.kind === 'absent') {
+      this.onAbsent(this);
+      return done(this.failAll(batch, refusal('DOMAIN_INACTIVE', 'There is no such domain.')), false);
+    }
+    if (gathered.kind === 'regressed') return done(this.failAll(batch, this.stop()), false);
+    await this.parts.faults.hit('after-gather', kinds);
+    const decideStart = performance.now();
+    const verdicts = decideAll(gathered.set, batch);
+    if (verdicts === undefined) return { kind: 'split' };
+    const changes = gathered.set.changes();
+    await this.parts.faults.hit('after-decide', kinds);
+    const commitStart = performance.now();
+    const writes = changes.rows.length > 0 || changes.head !== undefined || changes.domain !== undefined;
+    const number = this.batch + 1n;
+    const statements = writes
+      ? [
+          ...writeStatements(this.domainId, changes),
+          laneStatement(this.domainId, this.parts.laneId, number, gathered.set.now),
+        ]
+      : [];
+    if (writes) this.batch = number;
+    const committed = await this.commit(connection, statements, kinds, number);
+    if (committed === 'unknown') return done(this.failAll(batch, outcomeUnknown()), false);
+    this.remember(gathered.set);
+    this.parts.observer.phases(decideStart - gatherStart, commitStart - decideStart, performance.now() - commitStart);
+    return done(verdicts, committed === 'healthy');
+  }
+
+  /** @throws StoreError `not_done` */
+  private async commit(
+    connection: PipelineConnection,
+    statements: Parameters<typeof commitBatch>[1],
+    kinds: readonly string[],
+    batch: bigint,
+  ): Promise<'healthy' | 'recovered' | 'unknown'> {
+    try {
+      await commitBatch(connection, statements, (seam) => this.parts.faults.hit(seam, kinds));
+      await this.parts.faults.hit('after-commit', kinds);
+      return 'healthy';
+    } catch (error) {
+      const uncertain = error instanceof StoreError ? error.failure === 'unknown' : isAfterCommit(error);
+      if (!uncertain) throw error;
+      // Nothing was written: whatever became of that COMMIT, the batch may be decided anew.
+      if (statements.length === 0) throw new StoreError('not_done', true, 'nothing to commit');
+      connection.destroy();
+      return this.settle(batch);
+    }
+  }
+
+  /** A COMMIT whose answer is lost is unknown, never failed: the lane's own row says what became of it. */
+  private async settle(batch: bigint): Promise<'recovered' | 'unknown'> {
+    this.parts.observer.commitUnknown();
+    const until = performance.now() + RECOVERY_MS;
+    while (performance.now() < until) {
+      const committed = await this.askOnce(batch);
+      if (committed === true) return 'recovered';
+      if (committed === false) throw new StoreError('not_done', true, 'commit was lost');
+      await pause(RECOVERY_PAUSE_MS);
+    }
+    return 'unknown';
+  }
+
+  private async askOnce(batch: bigint): Promise<boolean | undefined> {
+    let connection: PipelineConnection | undefined;
+    let healthy = false;
+    try {
+      connection = await this.parts.pool.acquire();
+      const committed = await didCommit(connection, this.domainId, this.parts.laneId, batch);
+      healthy = true;
+      return committed;
+    } catch (error) {
+      if (error instanceof StoreError) return undefined;
+      throw error;
+    } finally {
+      if (connection) this.parts.pool.release(connection, healthy);
+    }
+  }
+
+  private remember(set: WorkingSet): void {
+    this.seen = {
+      incarnation: set.facts.incarnation,
+      seq: set.head.seq,
+      chainHash: set.head.chainHash,
+      time: set.now,
+    };
+  }
+
+  /** The store went back behind what this process has seen: the domain stops until `surety restore` has run. */
+  private stop(): Refusal {
+    this.stopped = refusal('STORE_REGRESSED', 'The store went back behind what this service has seen.');
+    this.parts.observer.regressed(this.domainId);
+    for (const item of this.queue.splice(0)) item.resolve(refused(this.stopped));
+    return this.stopped;
+  }
+
+  private failAll(batch: readonly Pending[], reason: Refusal): Verdict[] {
+    return batch.map((item) => ({ item, outcome: refused(reason) }));
+  }
+
+  private release(verdicts: readonly Verdict[]): void {
+    const now = performance.now();
+    for (const { item, outcome } of verdicts) {
+      this.parts.observer.commandDone(item.decision.kind, now - item.enqueuedAt, outcome);
+      item.resolve(outcome);
+    }
+  }
+}
+
+type Attempt =
+  | { readonly kind: 'done'; readonly verdicts: Verdict[]; readonly healthy: boolean }
+  /** Nothing was done; trying again may help. */
+  | { readonly kind: 'again' }
+  /** Nothing was done; the commands go one by one. */
+  | { readonly kind: 'split' }
+  /** Nothing was done, and trying again will not help. */
+  | { readonly kind: 'permanent'; readonly error: unknown };
+
+function done(verdicts: Verdict[], healthy: boolean): Attempt {
+  return { kind: 'done', verdicts, healthy };
+}
+
+function failedAttempt(error: unknown): Attempt {
+  if (error instanceof StoreError) return error.transient ? { kind: 'again' } : { kind: 'permanent', error };
+  return isInjected(error) ? { kind: 'again' } : { kind: 'permanent', error };
+}
+
+function isInjected(error: unknown): boolean {
+  return error instanceof Error && error.name === 'InjectedFault';
+}
+
+/** The fault between COMMIT and reply: what it hits is committed, but nobody was told. */
+function isAfterCommit(error: unknown): boolean {
+  return isInjected(error) && (error as Error).message.endsWith('after-commit');
+}
+
+/**
+ * Decides the commands in order, each seeing what those before it made. Undefined: one of several looked at a row that
+ * another one brought in, and they must go one by one.
+ */
+function decideAll(set: WorkingSet, batch: readonly Pending[]): Verdict[] | undefined {
+  const verdicts: Verdict[] = [];
+  for (const item of batch) {
+    try {
+      verdicts.push({ item, outcome: runDecision(set, item.decision, item.command) });
+    } catch (error) {
+      // Alone, the command reads all that it names, and a bug hits nobody else.
+      if (batch.length > 1) return undefined;
+      throw error;
+    }
+  }
+  return verdicts;
+}
+
+function refused(reason: Refusal): Outcome<unknown> {
+  return { ok: false, refusal: reason, recorded: false };
+}
+
+function unavailable(): Refusal {
+  return refusal('STORE_UNAVAILABLE', 'The store cannot be reached; nothing was done.', {
+    retryAfter: RETRY_LATER,
+  });
+}
+
+function outcomeUnknown(): Refusal {
+  return refusal('OUTCOME_UNKNOWN', 'It is not known whether it was done; repeat the exact call to learn.', {
+    retryAfter: RETRY_LATER,
+  });
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,245 @@
+import type { AuditCodec, DomainHead } from '../ledger/audit/records.js';
+import type { DomainRow } from '../ledger/authority/records.js';
+import type { Reads } from '../ledger/reads.js';
+import type { Micros } from '../ledger/types.js';
+import { WorkingSet } from '../ledger/working-set.js';
+import type { Answer, PipelineConnection, Statement } from './connection.js';
+import { type GatherPlan, planGather } from './gather.js';
+import { detailOf, isTransient, sqlState, StoreError } from './store-error.js';
+
+/** Where in the life of a batch a test may make it fail (architecture.md, Time and faults in tests). */
+export type Seam = 'after-gather' | 'after-decide' | `in-commit-${number}` | 'before-commit' | 'after-commit';
+
+/** Runs what a test ordered for a seam; does nothing in production. */
+export type FaultHook = (seam: Seam) => Promise<void> | undefined;
+
+/** What the process remembers of a domain's head, to notice a store that went back. */
+export interface SeenHead {
+  readonly incarnation: bigint;
+  readonly seq: bigint;
+  readonly chainHash: Buffer;
+  readonly time: Micros;
+}
+
+/** What the gather flight found. */
+export type Gathered =
+  | { readonly kind: 'gathered'; readonly set: WorkingSet; readonly clock: Micros }
+  /** There is no such domain. */
+  | { readonly kind: 'absent' }
+  /** The head does not extend what this process has seen. */
+  | { readonly kind: 'regressed' };
+
+const BEGIN: Statement = { text: 'BEGIN ISOLATION LEVEL READ COMMITTED' };
+const LOCK_HEAD =
+  'SELECT seq, chain_hash, incarnation, fence_counter, last_time FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE';
+/** A statement of its own after the lock: within the locking one the clock would be as old as the wait. */
+const READ_FACTS = `SELECT incarnation, audience, service_domain_id,
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock_offset AS now FROM service_state`;
+const READ_DOMAIN = `SELECT status, policy_revision, revocation_epoch, frozen, freeze_reason, allow_standing, revision, created_at
+  FROM domains WHERE domain_id = $1`;
+const READ_SEEN = 'SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2';
+
+/** The clock may not stand further back than this behind the domain's last time. */
+export const MAX_CLOCK_REGRESSION: Micros = 60_000_000n;
+
+/**
+ * The first flight of a batch: locks the domain, reads the clock behind the lock, and all rows that the commands name.
+ *
+ * @throws StoreError `not_done`; the connection is then to be thrown away
+ */
+export async function gatherBatch(
+  connection: PipelineConnection,
+  input: { domainId: string; reads: readonly Reads[]; codec: AuditCodec; seen: SeenHead | undefined },
+): Promise<Gathered> {
+  const { domainId, seen } = input;
+  const plan = planGather(domainId, input.reads, { lock: true });
+  const head: Statement[] = [
+    BEGIN,
+    { name: 'lock_head', text: LOCK_HEAD, values: [domainId] },
+    { name: 'read_facts', text: READ_FACTS },
+    { name: 'read_domain', text: READ_DOMAIN, values: [domainId] },
+    { name: 'read_seen', text: READ_SEEN, values: [domainId, String(seen?.seq ?? 0n)] },
+  ];
+  const answers = await answersOf(connection, [...head, ...plan.statements]);
+  return interpretGather(answers, head.length, plan, input);
+}
+
+function interpretGather(
+  answers: readonly Answer[],
+  headLength: number,
+  plan: GatherPlan,
+  input: { domainId: string; codec: AuditCodec; seen: SeenHead | undefined },
+): Gathered {
+  const headRow = answers[1]?.rows[0];
+  const factsRow = answers[2]?.rows[0];
+  const domainRow = answers[3]?.rows[0];
+  if (!headRow || !factsRow || !domainRow) return { kind: 'absent' };
+  const head = headOf(headRow);
+  const clock = factsRow['now'] as bigint;
+  const seenHash = answers[4]?.rows[0]?.['chain_hash'] as Buffer | undefined;
+  if (input.seen && !extendsSeen(head, factsRow['incarnation'] as bigint, seenHash, input.seen)) {
+    return { kind: 'regressed' };
+  }
+  const floor = input.seen && input.seen.time > head.lastTime ? input.seen.time : head.lastTime;
+  if (floor - clock > MAX_CLOCK_REGRESSION) return { kind: 'regressed' };
+  const set = new WorkingSet({
+    domainId: input.domainId,
+    codec: input.codec,
+    now: clock > floor ? clock : floor,
+    head,
+    domain: domainOf(domainRow),
+    facts: {
+      incarnation: factsRow['incarnation'] as bigint,
+      audience: (factsRow['audience'] as string | null) ?? '',
+      serviceDomainId: (factsRow['service_domain_id'] as string | null) ?? '',
+    },
+  });
+  plan.fill(set, answers.slice(headLength));
+  return { kind: 'gathered', set, clock };
+}
+
+/** A restore raises the incarnation, and is then a new beginning; else what was seen must still be there. */
+function extendsSeen(head: DomainHead, incarnation: bigint, seenHash: Buffer | undefined, seen: SeenHead): boolean {
+  if (incarnation > seen.incarnation) return true;
+  if (incarnation < seen.incarnation || head.seq < seen.seq) return false;
+  if (seen.seq === 0n) return true;
+  return seenHash !== undefined && Buffer.compare(seenHash, seen.chainHash) === 0;
+}
+
+/** A locked head as the driver gave it. */
+export function headOf(row: Readonly<Record<string, unknown>>): DomainHead {
+  return {
+    seq: row['seq'] as bigint,
+    chainHash: row['chain_hash'] as Buffer,
+    incarnation: row['incarnation'] as bigint,
+    fenceCounter: row['fence_counter'] as bigint,
+    lastTime: row['last_time'] as bigint,
+  };
+}
+
+/** A domain's row as the driver gave it. */
+export function domainOf(row: Readonly<Record<string, unknown>>): DomainRow {
+  return {
+    status: row['status'] as DomainRow['status'],
+    policyRevision: row['policy_revision'] as bigint,
+    revocationEpoch: row['revocation_epoch'] as bigint,
+    frozen: row['frozen'] as boolean,
+    freezeReason: row['freeze_reason'] as string | null,
+    allowStanding: row['allow_standing'] as boolean,
+    revision: row['revision'] as bigint,
+    createdAt: row['created_at'] as bigint,
+  };
+}
+
+async function answersOf(connection: PipelineConnection, statements: readonly Statement[]): Promise<Answer[]> {
+  const settled = await connection.flight(statements);
+  return settled.map((result) => {
+    if (result.status === 'fulfilled') return result.value;
+    throw new StoreError('not_done', isTransient(result.reason), detailOf(result.reason), {
+      cause: result.reason,
+    });
+  });
+}
+
+/**
+ * The second flight: the writes and COMMIT. Returns when COMMIT is known to have taken effect.
+ *
+ * @throws StoreError `not_done` or `unknown`; the connection is then to be thrown away
+ */
+export async function commitBatch(
+  connection: PipelineConnection,
+  statements: readonly Statement[],
+  fault: FaultHook,
+): Promise<void> {
+  if (connection.transactionStatus() !== 'T') throw new StoreError('not_done', true, 'no transaction');
+  connection.clearWarning();
+  const pending: Promise<Answer>[] = [];
+  const rejected: unknown[] = [];
+  connection.cork();
+  for (const [i, statement] of statements.entries()) {
+    const ordered = i > 0 ? fault(`in-commit-${i}`) : undefined;
+    if (ordered) await between(connection, pending, ordered);
+    pending.push(watch(connection.send(statement), rejected));
+  }
+  const ordered = fault('before-commit');
+  if (ordered) await between(connection, pending, ordered);
+  // What the driver refuses by itself is rejected on the next tick, while the server would commit the others.
+  await nextTick();
+  await nextTick();
+  const end = connection.send({ text: rejected.length > 0 ? 'ROLLBACK' : 'COMMIT' });
+  connection.uncork();
+  const [answer] = await Promise.allSettled([end, ...pending]);
+  judge(connection, answer, rejected);
+}
+
+function watch(sent: Promise<Answer>, rejected: unknown[]): Promise<Answer> {
+  sent.catch((error: unknown) => rejected.push(error));
+  return sent;
+}
+
+/** Lets what was sent so far reach the server and be answered, before a test's fault strikes. */
+async function between(
+  connection: PipelineConnection,
+  pending: readonly Promise<Answer>[],
+  ordered: Promise<void>,
+): Promise<void> {
+  connection.uncork();
+  await Promise.allSettled(pending);
+  await ordered;
+  connection.cork();
+}
+
+function judge(connection: PipelineConnection, answer: PromiseSettledResult<Answer>, rejected: readonly unknown[]): void {
+  const refused = rejected.find((error) => sqlState(error) !== undefined && !endsSession(error));
+  if (refused !== undefined) {
+    throw new StoreError('not_done', isTransient(refused), detailOf(refused), { cause: refused });
+  }
+  if (answer.status === 'fulfilled') {
+    if (answer.value.command === 'COMMIT') {
+      if (connection.sawWarning) throw new StoreError('unknown', true, 'warning at commit');
+      return;
+    }
+    throw new StoreError('not_done', rejected.length === 0, 'rolled back');
+  }
+  const state = sqlState(answer.reason);
+  // An error in answer to COMMIT itself rolled it back; a broken connection or a dying server says nothing.
+  const failure = state !== undefined && !endsSession(answer.reason) ? 'not_done' : 'unknown';
+  throw new StoreError(failure, true, detailOf(answer.reason), { cause: answer.reason });
+}
+
+/** Whether the error took the session with it (57P01 and the like, class 08): then COMMIT may or may not have run before. */
+function endsSession(error: unknown): boolean {
+  const state = sqlState(error) ?? '';
+  return state.startsWith('57P') || state.startsWith('08');
+}
+
+function nextTick(): Promise<void> {
+  return new Promise((resolve) => {
+    process.nextTick(resolve);
+  });
+}
+
+/**
+ * Whether a batch whose COMMIT got no answer took effect: waits for the domain's lock, so that the lost transaction is
+ * over, and reads the lane's row behind it.
+ *
+ * @throws StoreError where the store cannot be asked
+ */
+export async function didCommit(
+  connection: PipelineConnection,
+  domainId: string,
+  laneId: string,
+  batch: bigint,
+): Promise<boolean> {
+  const answers = await answersOf(connection, [
+    BEGIN,
+    { name: 'lock_head', text: LOCK_HEAD, values: [domainId] },
+    {
+      name: 'read_lane',
+      text: 'SELECT last_batch FROM lanes WHERE domain_id = $1 AND lane_id = $2',
+      values: [domainId, laneId],
+    },
+    { text: 'ROLLBACK' },
+  ]);
+  return answers[2]?.rows[0]?.['last_batch'] === batch;
+}
