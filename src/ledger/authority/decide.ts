@@ -1,0 +1,33 @@
+import { accept, type CommandBase, type Decision } from '../decision.js';
+import type { Reads } from '../reads.js';
+import { decidePolicy } from './policy.js';
+import { denialKey, type PolicyQuestion } from './policy-question.js';
+import { type RecordedDecision, recordDecision } from './record-decision.js';
+
+/** A question that is asked for its own sake: its answer may be evidence for one mutation later. */
+export interface Decide extends CommandBase {
+  /** Minted by the rpc layer. */
+  readonly decisionId: string;
+  readonly question: PolicyQuestion;
+}
+
+/** The rows that a policy question is decided by. */
+export function policyReads(question: PolicyQuestion): Reads {
+  const { spiffeId } = question.caller;
+  return {
+    callerHarness: [spiffeId],
+    entitlementsOfCaller: [{ spiffeId, action: question.action, resource: question.resource }],
+    ...(question.grantId === undefined ? {} : { grants: [question.grantId] }),
+    denials: [denialKey(question)],
+  };
+}
+
+/** `PolicyService.Decide`: a denial is an answer, and recorded like an allowance (authority.md, Deciding). */
+export const decide: Decision<Decide, RecordedDecision> = {
+  kind: 'decide',
+  reads: ({ question }) => policyReads(question),
+  decide: (draft, command) => {
+    const verdict = decidePolicy(draft, command.question);
+    return accept(recordDecision(draft, command, command.question, verdict));
+  },
+};
