@@ -2,9 +2,11 @@
 export type TextFault = 'too short' | 'too long' | 'lone surrogate' | 'control character' | 'line separator';
 
 // Without these, an id can be shown as another one in a terminal or a log, or ends a line of it. C0, DEL and C1.
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 const LINE_SEPARATOR = /[\u2028\u2029]/;
 // With the u flag a surrogate matches only where it is not half of a pair.
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
 const UNCLEAN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff]/u;
 
 /**

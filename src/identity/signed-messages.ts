@@ -1,0 +1,84 @@
+import type { DescMessage } from '@bufbuild/protobuf';
+import { AdminCommandSchema } from '../gen/surety/authority/v1/command_pb.js';
+import { TransitionStatementSchema } from '../gen/surety/effect/v1/proof_pb.js';
+import { PossessionStatementSchema } from '../gen/surety/identity/v1/workload_pb.js';
+import type { SignedMessageReason } from './signed-message-error.js';
+
+/** One row of {@link SIGNED_MESSAGES}. */
+export interface SignedMessageType<Schema extends DescMessage = DescMessage> {
+  /** `typ` of the protected header: what keeps a signature from being used for another purpose. */
+  readonly typ: string;
+  /** `cty` of the protected header; names the message. */
+  readonly cty: string;
+  /** The payload's message. */
+  readonly schema: Schema;
+  /** Greatest length of the payload, in bytes. */
+  readonly maxPayloadBytes: number;
+  /** The reason when signature, header or encoding are refused. */
+  readonly reason: SignedMessageReason;
+  /** Where it stands in a request, the beginning of every field path. */
+  readonly field: string;
+  /** The payload type of its DSSE envelope, where that encoding is accepted. */
+  readonly dssePayloadType?: string;
+}
+
+// Every text of a statement at its longest is below 6 KiB.
+const MAX_TRANSITION_BYTES = 8 * 1024;
+// A registration with 64 sinks of 256 octets each and a key is below 24 KiB.
+const MAX_POSSESSION_BYTES = 32 * 1024;
+// The longest command makes a grant with five full sets: 64 names of 256 or 512 octets each. Base64url makes it a third
+// longer, still below the 1 MiB of a request.
+const MAX_COMMAND_BYTES = 256 * 1024;
+
+function contentType(schema: DescMessage): string {
+  return `application/x-protobuf; messageType="${schema.typeName}"`;
+}
+
+function defineMessage<Schema extends DescMessage>(
+  type: Omit<SignedMessageType<Schema>, 'cty'>,
+): SignedMessageType<Schema> {
+  return Object.freeze({ ...type, cty: contentType(type.schema) });
+}
+
+/**
+ * Everything that anybody signs for the service (identity.md, Transition proof: "One table lists typ, cty and message of
+ * every signed thing"). No two rows share a `typ`.
+ */
+export const SIGNED_MESSAGES = Object.freeze({
+  /** A workload, for one transition of an effect. */
+  transition: defineMessage({
+    typ: 'surety-transition+jws',
+    schema: TransitionStatementSchema,
+    maxPayloadBytes: MAX_TRANSITION_BYTES,
+    reason: 'PROOF_SIGNATURE_INVALID',
+    field: 'proof',
+    dssePayloadType: 'application/vnd.surety.effect.v1.transition+protobuf',
+  }),
+  /** The holder of a new proof key, over the whole registration. */
+  possession: defineMessage({
+    typ: 'surety-possession+jws',
+    schema: PossessionStatementSchema,
+    maxPayloadBytes: MAX_POSSESSION_BYTES,
+    reason: 'POSSESSION_INVALID',
+    field: 'possession_jws',
+  }),
+  /** The holder of a registration's current key, over the same payload as the possession of the new one. */
+  renewal: defineMessage({
+    typ: 'surety-renewal+jws',
+    schema: PossessionStatementSchema,
+    maxPayloadBytes: MAX_POSSESSION_BYTES,
+    reason: 'PROOF_SIGNATURE_INVALID',
+    field: 'authorization_jws',
+  }),
+  /** An operator, for one administrative mutation (authority.md, Signed commands). */
+  command: defineMessage({
+    typ: 'surety-command+jws',
+    schema: AdminCommandSchema,
+    maxPayloadBytes: MAX_COMMAND_BYTES,
+    reason: 'COMMAND_SIGNATURE_INVALID',
+    field: 'command_jws',
+  }),
+});
+
+export type SignedMessageKind = keyof typeof SIGNED_MESSAGES;
+export type SchemaOf<K extends SignedMessageKind> = (typeof SIGNED_MESSAGES)[K]['schema'];
