@@ -24,7 +24,8 @@ export function currentReader(draft: Draft, caller: Caller, kinds: readonly Read
   if (caller.notAfter <= draft.now) {
     return { refused: refusal('CALLER_UNKNOWN', 'The certificate is past its validity.') };
   }
-  const rows = [draft.get('operators', caller.spiffeId), draft.platformOperator(caller.spiffeId)];
+  const rows = [draft.get('operators', caller.spiffeId)];
+  if (draft.domainId !== draft.facts.serviceDomainId) rows.push(draft.platformOperator(caller.spiffeId));
   for (const operator of rows) {
     if (!operator || operator.status !== 'active') continue;
     if (operator.scopeDomainId !== null && operator.scopeDomainId !== draft.domainId) continue;

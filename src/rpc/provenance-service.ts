@@ -1,0 +1,205 @@
+import {
+  ProvenanceService,
+  type RegisterOriginRequest,
+  type ReferenceExpectation as WireExpectation,
+  type VerifyReferenceRequest,
+} from '../gen/surety/provenance/v1/provenance_service_pb.js';
+import { notVisible } from '../ledger/audit/current-reader.js';
+import {
+  registerOrigin,
+  type RegisterOriginCommand,
+  registerOriginViolations,
+} from '../ledger/provenance/register-origin.js';
+import type { ObjectType } from '../ledger/provenance/records.js';
+import { storedRecord } from '../ledger/provenance/stored-record.js';
+import {
+  type RecordReference,
+  type ReferenceExpectation,
+  verifyReference,
+} from '../ledger/provenance/verify-reference.js';
+import { Refused } from '../ledger/run-decision.js';
+import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
+import { encodePageToken, readPageToken } from './page-token.js';
+import {
+  DATA_CLASSES,
+  MAX_OBJECT_ID_OCTETS,
+  OBJECT_TYPES,
+  readOrigin,
+  readSinks,
+  wireRecord,
+} from './provenance-codec.js';
+import { requireHarnessOrReader } from './reader-access.js';
+import { replyOf } from './reply-of.js';
+import { fieldsInvalid, Violations } from './validate.js';
+
+const MAX_VERSION = 2n ** 63n - 1n;
+
+/** Where content came from (provenance-audit-replay.md, Provenance). Every read hashes the record again. */
+export function provenanceService(tools: HandlerTools): ServiceBinding {
+  return bind(ProvenanceService, {
+    registerOrigin: async (request, context) => {
+      const command = readRegisterOrigin(request, context);
+      const { record, duplicate } = await replyOf(tools, context, registerOrigin, command);
+      return { record: wireRecord(context.domainId, record), duplicate };
+    },
+    getRecord: async (request, context) => {
+      const violations = new Violations();
+      const object = readObject(violations, request);
+      const version = violations.integer('version', request.version, 0n, MAX_VERSION);
+      violations.throwIfAny();
+      return { record: await readRecord(tools, context, object, version) };
+    },
+    listVersions: async (request, context) => {
+      const violations = new Violations();
+      const object = readObject(violations, request);
+      const pageSize = violations.pageSize('page_size', request.pageSize);
+      const filter = ['provenance_versions', context.domainId, object.objectType, object.objectId];
+      const after = readPageToken(violations, request.pageToken, filter, 1)?.[0];
+      const afterVersion = readVersion(violations, after);
+      violations.throwIfAny();
+      const versions = await readVersions(tools, context, object, afterVersion, pageSize + 1);
+      const page = versions.slice(0, pageSize);
+      const last = page.at(-1);
+      const more = last !== undefined && versions.length > pageSize;
+      return {
+        records: await readRecords(tools, context, object, page),
+        nextPageToken: more ? encodePageToken(filter, [last.toString()]) : '',
+      };
+    },
+    verifyReference: async (request, context) => {
+      const { reference, expectation } = readVerifyReference(request);
+      const draft = await requireHarnessOrReader(tools, context, { provenance: [reference] });
+      const record = storedRecord(draft, reference)?.record;
+      const mismatches = verifyReference(context.domainId, reference, expectation, record);
+      return { matches: mismatches.length === 0, mismatches, tainted: record?.tainted ?? false };
+    },
+  });
+}
+
+interface ObjectName {
+  readonly objectType: ObjectType;
+  readonly objectId: string;
+}
+
+function readObject(violations: Violations, request: { objectType: number; objectId: string }): ObjectName {
+  return {
+    objectType: violations.choice('object_type', request.objectType, OBJECT_TYPES),
+    objectId: violations.id('object_id', request.objectId, 1, MAX_OBJECT_ID_OCTETS),
+  };
+}
+
+function readRegisterOrigin(request: RegisterOriginRequest, context: CallContext): RegisterOriginCommand {
+  const violations = new Violations();
+  const object = readObject(violations, request);
+  const command: RegisterOriginCommand = {
+    ...object,
+    domainId: context.domainId,
+    commandId: context.requestId,
+    caller: context.caller,
+    as: context.kind === 'harness' ? 'harness' : 'operator',
+    version: request.version,
+    predecessorDigest: violations.optionalDigest('predecessor_digest', request.predecessorDigest) ?? null,
+    contentDigest: violations.digest('content_digest', request.contentDigest),
+    classification: violations.choice('classification', request.classification, DATA_CLASSES),
+    allowedSinks: readSinks(violations, 'allowed_sinks', request.allowedSinks),
+    origin: readOrigin(violations, 'origin', request.origin),
+  };
+  for (const { field, rule } of registerOriginViolations(command)) violations.refuse(field, rule);
+  violations.throwIfAny();
+  return command;
+}
+
+/** One record; version 0 is the newest. An object that is absent and one of another domain look alike. */
+async function readRecord(tools: HandlerTools, context: CallContext, object: ObjectName, version: bigint) {
+  const { domainId } = context;
+  const newest = version === 0n ? await newestVersion(tools, domainId, object) : version;
+  const [record] = await readRecords(tools, context, object, newest === undefined ? [] : [newest]);
+  if (!record) throw new Refused(notVisible());
+  return record;
+}
+
+async function newestVersion(
+  tools: HandlerTools,
+  domainId: string,
+  object: ObjectName,
+): Promise<bigint | undefined> {
+  const parameters = [domainId, object.objectType, object.objectId];
+  const [row] = await tools.reader.query<{ version: bigint }>('provenance_newest_version', parameters);
+  return row?.version;
+}
+
+async function readVersions(
+  tools: HandlerTools,
+  { domainId }: CallContext,
+  { objectType, objectId }: ObjectName,
+  after: bigint,
+  limit: number,
+): Promise<bigint[]> {
+  const parameters = [domainId, objectType, objectId, after, limit];
+  const rows = await tools.reader.query<{ version: bigint }>('provenance_versions', parameters);
+  return rows.map((row) => row.version);
+}
+
+/** The named versions, hashed again; who may not read learns nothing. */
+async function readRecords(
+  tools: HandlerTools,
+  context: CallContext,
+  object: ObjectName,
+  versions: readonly bigint[],
+) {
+  const keys = versions.map((version) => ({ ...object, version }));
+  const draft = await requireHarnessOrReader(tools, context, { provenance: keys });
+  const stored = keys.map((key) => storedRecord(draft, key)).filter((record) => record !== undefined);
+  return stored.map(({ record, steps }) => wireRecord(context.domainId, record, steps));
+}
+
+/** The key of a page token: the last version of the page before. */
+function readVersion(violations: Violations, text: string | undefined): bigint {
+  if (text === undefined) return 0n;
+  if (/^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= MAX_VERSION) return BigInt(text);
+  violations.refuse('page_token', 'must be the token of a page of this very list');
+  return 0n;
+}
+
+function readVerifyReference(request: VerifyReferenceRequest): {
+  reference: RecordReference;
+  expectation: ReferenceExpectation;
+} {
+  const violations = new Violations();
+  const within = violations.at('reference');
+  const given = request.reference;
+  if (!given) {
+    violations.refuse('reference', 'is required');
+    throw fieldsInvalid(violations.all);
+  }
+  const reference: RecordReference = {
+    ...readObject(within, given),
+    domainId: given.domainId,
+    version: within.integer('version', given.version, 1n, MAX_VERSION),
+    provenanceDigest: within.digest('provenance_digest', given.provenanceDigest),
+    contentDigest: within.digest('content_digest', given.contentDigest),
+    classification: within.choice('classification', given.classification, DATA_CLASSES),
+    policyRevision: within.integer('policy_revision', given.policyRevision, 1n, MAX_VERSION),
+  };
+  const expectation = readExpectation(violations.at('expectation'), request.expectation);
+  violations.throwIfAny();
+  return { reference, expectation };
+}
+
+function readExpectation(violations: Violations, given: WireExpectation | undefined): ReferenceExpectation {
+  if (!given) return { requiredSinks: [] };
+  const contentDigest = violations.optionalDigest('content_digest', given.contentDigest);
+  const policyRevision = violations.optionalPositive('policy_revision', given.policyRevision);
+  return {
+    ...(given.domainId === '' ? {} : { domainId: given.domainId }),
+    ...(contentDigest === undefined ? {} : { contentDigest }),
+    ...(given.objectType === 0
+      ? {}
+      : { objectType: violations.choice('object_type', given.objectType, OBJECT_TYPES) }),
+    ...(given.classification === 0
+      ? {}
+      : { classification: violations.choice('classification', given.classification, DATA_CLASSES) }),
+    requiredSinks: readSinks(violations, 'required_sinks', given.requiredSinks),
+    ...(policyRevision === undefined ? {} : { policyRevision }),
+  };
+}
