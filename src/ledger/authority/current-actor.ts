@@ -26,11 +26,7 @@ export type ActorResult = { readonly actor: Actor } | { readonly refused: Refusa
  * Who the peer acts as, judged by the rows of this transaction; the first reason of authority.md, Deciding, wins.
  * Needs the reads `callerHarness: [caller.spiffeId]`.
  */
-export function currentActor(
-  draft: Draft,
-  caller: Caller,
-  expectation: ActorExpectation = {},
-): ActorResult {
+export function currentActor(draft: Draft, caller: Caller, expectation: ActorExpectation = {}): ActorResult {
   const reason = (name: Reason, message: string): ActorResult => ({ refused: refusal(name, message) });
   if (draft.domain.status !== 'active') return reason('DOMAIN_INACTIVE', 'The domain is not active.');
   if (caller.trustDomain !== draft.domainId || caller.notAfter <= draft.now) {
@@ -96,7 +92,8 @@ function matchingCredential(
     if (credential.harnessId !== harness.harnessId) continue;
     if (credential.credentialEpoch !== harness.credentialEpoch) continue;
     const bound =
-      credential.binding === 'spiffe_id' || sameDigest(credential.certificateDigest ?? undefined, caller.leafDigest);
+      credential.binding === 'spiffe_id' ||
+      sameDigest(credential.certificateDigest ?? undefined, caller.leafDigest);
     const valid = credential.notBefore <= draft.now && draft.now < credential.expiresAt;
     if (bound && credential.status === 'active' && valid) return { credential };
     furthest = Math.max(furthest, !bound ? 1 : credential.status !== 'active' ? 2 : 3);

@@ -1,0 +1,166 @@
+import { accept, type CommandBase, type Decision } from '../decision.js';
+import { sameDigest } from '../encoding.js';
+import type { Reads } from '../reads.js';
+import { refusal } from '../refusal.js';
+import { Refused } from '../run-decision.js';
+import { type Caller, type Digest, type Micros, SECOND } from '../types.js';
+import type { Draft } from '../working-set.js';
+import { type CurrentOperator, currentOperator, operatorReads, roleMissing } from './current-operator.js';
+import { type MutationContext, requireCurrent } from './mutation-rule.js';
+import { type Mutation, ruleOf } from './mutations.js';
+import type { AdminCommandRow } from './records.js';
+
+/** A signed command is good for at most so long (authority.md, Signed commands). */
+export const MAX_COMMAND_VALIDITY: Micros = 300n * SECOND;
+/** An operator's clock may run ahead by so much. */
+export const MAX_COMMAND_AHEAD: Micros = 60n * SECOND;
+
+/** One signed command. Its signature has been verified; all that it names is compared here. */
+export interface ExecuteCommand extends CommandBase {
+  readonly caller: Caller;
+  /** The key under which the signature verified. */
+  readonly keyThumbprint: string;
+  /** SHA-256 of the signed payload. */
+  readonly payloadDigest: Digest;
+  /** The token, kept so that it verifies years later. */
+  readonly jws: Buffer;
+  readonly header: CommandHeader;
+  readonly mutation: Mutation;
+}
+
+/** What stands in front of each mutation. */
+export interface CommandHeader {
+  readonly audience: string;
+  readonly incarnation: bigint;
+  readonly domainId: string;
+  /** Chosen by the operator. */
+  readonly adminCommandId: string;
+  /** 0: not compared. */
+  readonly expectedPolicyRevision: bigint;
+  /** 0: not compared. */
+  readonly expectedEntityRevision: bigint;
+  readonly reason: string;
+  readonly issuedAt: Micros;
+  readonly expiresAt: Micros;
+}
+
+/** What a command did; kept, and answered again to an exact repeat. */
+export interface ExecutedCommand {
+  readonly row: AdminCommandRow;
+  readonly duplicate: boolean;
+}
+
+/**
+ * `AdminService.ExecuteCommand`: who signs, for whom, whether it was done before, whether it is still good, and only then
+ * the mutation. The record of the command, its entry in the log and the mutation commit together.
+ */
+export const executeCommand: Decision<ExecuteCommand, ExecutedCommand> = {
+  kind: 'execute_command',
+  exclusive: true,
+  reads: (command) =>
+    mergeReads([
+      operatorReads(command.caller.spiffeId),
+      { adminCommands: [command.header.adminCommandId] },
+      ruleOf(command.mutation).reads(command.mutation, command.domainId),
+    ]),
+  decide: (draft, command) => {
+    const operator = requireSigner(draft, command);
+    requireAddress(draft, command.header);
+    const stored = draft.get('admin_commands', command.header.adminCommandId);
+    if (stored) return accept({ row: requireSameCommand(stored, command), duplicate: true });
+    requireTimely(draft, command.header);
+    requireCurrent(
+      command.header.expectedPolicyRevision,
+      draft.domain.policyRevision,
+      "The policy revision is not the domain's current one.",
+    );
+    return accept({ row: execute(draft, command, operator), duplicate: false });
+  },
+};
+
+/** The signer, with a role that covers the mutation; a domain that is suspended is administered from above only. */
+function requireSigner(draft: Draft, command: ExecuteCommand): CurrentOperator {
+  const result = currentOperator(draft, command.caller, command.keyThumbprint);
+  if ('refused' in result) throw new Refused(result.refused);
+  const { operator } = result;
+  const { roles } = ruleOf(command.mutation);
+  if (!roles.some((role) => operator.roles.has(role))) throw new Refused(roleMissing());
+  if (draft.domain.status !== 'active' && !operator.platform) {
+    throw new Refused(refusal('DOMAIN_INACTIVE', 'The domain is not active.'));
+  }
+  return operator;
+}
+
+/** Whether the command is meant for this service, this store and this domain. */
+function requireAddress(draft: Draft, header: CommandHeader): void {
+  const rule =
+    header.audience !== draft.facts.audience
+      ? 'audience'
+      : header.incarnation !== draft.facts.incarnation
+        ? 'incarnation'
+        : header.domainId !== draft.domainId
+          ? 'domain_id'
+          : undefined;
+  if (rule === undefined) return;
+  const message = 'The command is meant for another service, store or domain.';
+  throw new Refused(refusal('COMMAND_SIGNATURE_INVALID', message, { metadata: { rule } }));
+}
+
+/** A command id stands for one payload. An exact repeat is answered also when the command has expired by now. */
+function requireSameCommand(stored: AdminCommandRow, command: ExecuteCommand): AdminCommandRow {
+  if (sameDigest(stored.payloadDigest, command.payloadDigest)) return stored;
+  throw new Refused(refusal('COMMAND_REPLAYED', 'The command id is spent on another command.'));
+}
+
+function requireTimely(draft: Draft, header: CommandHeader): void {
+  const { issuedAt, expiresAt } = header;
+  const timely =
+    expiresAt > draft.now &&
+    expiresAt - issuedAt <= MAX_COMMAND_VALIDITY &&
+    issuedAt - draft.now <= MAX_COMMAND_AHEAD;
+  if (timely) return;
+  throw new Refused(
+    refusal('COMMAND_EXPIRED', 'The command is outside of its validity, or that is too long.'),
+  );
+}
+
+function execute(draft: Draft, command: ExecuteCommand, operator: CurrentOperator): AdminCommandRow {
+  const { caller, header, mutation, payloadDigest } = command;
+  const context: MutationContext = {
+    caller,
+    operator,
+    commandId: command.commandId,
+    payloadDigest,
+    reason: header.reason,
+    expectedEntityRevision: header.expectedEntityRevision,
+  };
+  const changed = ruleOf(mutation).apply(draft, mutation, context);
+  const { seq } = draft.append({
+    kind: 'command',
+    actorSpiffeId: caller.spiffeId,
+    commandId: command.commandId,
+    record: { ...changed, operation: mutation.kind, digest: payloadDigest },
+  });
+  const row: AdminCommandRow = {
+    adminCommandId: header.adminCommandId,
+    payloadDigest,
+    signerSpiffeId: caller.spiffeId,
+    executedAt: draft.now,
+    auditSeq: seq,
+    entityRevision: changed.revision,
+    policyRevision: draft.domain.policyRevision,
+    revocationEpoch: draft.domain.revocationEpoch,
+    jws: command.jws,
+  };
+  draft.put('admin_commands', row);
+  return row;
+}
+
+/** One set of reads: what several name of a kind, together. */
+function mergeReads(all: readonly Reads[]): Reads {
+  const merged: Record<string, unknown[]> = {};
+  for (const reads of all) {
+    for (const [name, keys] of Object.entries(reads)) (merged[name] ??= []).push(...keys);
+  }
+  return merged as Reads;
+}
