@@ -1,0 +1,36 @@
+import { mkdtemp } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { startEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
+import { type PreparedServer, prepareServer, testServerSettings } from './suite-postgres.js';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    suitePostgres: PreparedServer;
+  }
+}
+
+/**
+ * Starts the one Postgres of the whole suite, in a folder of its own, and makes the migrated template from which
+ * each test file gets its database (postgres.ts). The returned function stops it and removes the folder; if this
+ * process is killed, the server's watchdog does.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const server = await startEmbeddedPostgres({
+    dataDir: await mkdtemp(path.join(os.tmpdir(), 'surety-test-')),
+    settings: testServerSettings,
+    removeWhenDone: true,
+  });
+  try {
+    const prepared = await prepareServer(server.url);
+    if (prepared.templateFailure !== undefined) {
+      console.error(`No test gets a database: ${prepared.templateFailure}`);
+    }
+    project.provide('suitePostgres', prepared);
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  return () => server.stop();
+}
