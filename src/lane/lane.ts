@@ -209,7 +209,11 @@ export class Lane {
     const committed = await this.commit(connection, statements, kinds, number);
     if (committed === 'unknown') return done(this.failAll(batch, outcomeUnknown()), false);
     this.remember(gathered.set);
-    this.parts.observer.phases(decideStart - gatherStart, commitStart - decideStart, performance.now() - commitStart);
+    this.parts.observer.phases(
+      decideStart - gatherStart,
+      commitStart - decideStart,
+      performance.now() - commitStart,
+    );
     return done(verdicts, committed === 'healthy');
   }
 

@@ -16,6 +16,7 @@ export const INDEXES = {
   credentialsOfSpiffeId: index('credentials', (row) => row.spiffeId),
   entitlementsOf: index('entitlements', (row) => keyText([row.principalId, row.action, row.resource])),
   denialsOf: index('decisions', (row) => (row.denialKey ? keyText([row.denialKey]) : undefined)),
+  registrationsOfSpiffeId: index('registrations', (row) => row.spiffeId),
   versionsOfRegistration: index('registration_versions', (row) => row.registrationId),
   versionsWithKey: index('registration_versions', (row) => row.proofKeyThumbprint),
   effectOfIdentity: index('effects', (row) => keyText([row.identityDigest])),

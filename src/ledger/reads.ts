@@ -27,6 +27,8 @@ export interface Reads {
   /** The newest denial under a denial key (32 bytes). */
   readonly denials?: readonly Buffer[];
   readonly registrations?: readonly string[];
+  /** Registrations of a SPIFFE ID, those in force first, at most 64. Keys: SPIFFE IDs. */
+  readonly registrationsOfSpiffeId?: readonly string[];
   /** All versions of a registration. Keys: registration ids. */
   readonly registrationVersions?: readonly string[];
   /** All versions that ever held a proof key. Keys: thumbprints. */

@@ -30,14 +30,7 @@ export type DataClass = 1 | 2 | 3 | 4;
 export type WorkloadRole = 'effect_executor' | 'effect_reconciler' | 'action_worker';
 
 /** identity.md, Callers. */
-export type CallerKind =
-  | 'harness'
-  | 'executor'
-  | 'reconciler'
-  | 'worker'
-  | 'owner'
-  | 'operator'
-  | 'auditor';
+export type CallerKind = 'harness' | 'executor' | 'reconciler' | 'worker' | 'owner' | 'operator' | 'auditor';
 
 export type RecordStatus = 'active' | 'suspended' | 'revoked';
 

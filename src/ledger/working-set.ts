@@ -195,7 +195,11 @@ export class WorkingSet {
     for (const [name, definition] of Object.entries(INDEXES)) {
       if (definition.table !== table) continue;
       const indexKey = (definition.keyOf as (row: Tables[TableName]) => string | undefined)(row);
-      if (indexKey !== undefined) this.indexed.get(name as IndexName)?.get(indexKey)?.add(key);
+      if (indexKey !== undefined)
+        this.indexed
+          .get(name as IndexName)
+          ?.get(indexKey)
+          ?.add(key);
     }
   }
 }
@@ -250,7 +254,8 @@ export class Draft {
     const rows: Tables[IndexTable<I>][] = [];
     for (const key of keys) {
       const row = this.getByText(table, key) as Tables[IndexTable<I>] | undefined;
-      if (row && (keyOf as (row: Tables[IndexTable<I>]) => string | undefined)(row) === wanted) rows.push(row);
+      if (row && (keyOf as (row: Tables[IndexTable<I>]) => string | undefined)(row) === wanted)
+        rows.push(row);
     }
     return rows;
   }

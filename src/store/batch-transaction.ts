@@ -99,7 +99,12 @@ function interpretGather(
 }
 
 /** A restore raises the incarnation, and is then a new beginning; else what was seen must still be there. */
-function extendsSeen(head: DomainHead, incarnation: bigint, seenHash: Buffer | undefined, seen: SeenHead): boolean {
+function extendsSeen(
+  head: DomainHead,
+  incarnation: bigint,
+  seenHash: Buffer | undefined,
+  seen: SeenHead,
+): boolean {
   if (incarnation > seen.incarnation) return true;
   if (incarnation < seen.incarnation || head.seq < seen.seq) return false;
   if (seen.seq === 0n) return true;
@@ -131,7 +136,10 @@ export function domainOf(row: Readonly<Record<string, unknown>>): DomainRow {
   };
 }
 
-async function answersOf(connection: PipelineConnection, statements: readonly Statement[]): Promise<Answer[]> {
+async function answersOf(
+  connection: PipelineConnection,
+  statements: readonly Statement[],
+): Promise<Answer[]> {
   const settled = await connection.flight(statements);
   return settled.map((result) => {
     if (result.status === 'fulfilled') return result.value;
@@ -189,7 +197,11 @@ async function between(
   connection.cork();
 }
 
-function judge(connection: PipelineConnection, answer: PromiseSettledResult<Answer>, rejected: readonly unknown[]): void {
+function judge(
+  connection: PipelineConnection,
+  answer: PromiseSettledResult<Answer>,
+  rejected: readonly unknown[],
+): void {
   const refused = rejected.find((error) => sqlState(error) !== undefined && !endsSession(error));
   if (refused !== undefined) {
     throw new StoreError('not_done', isTransient(refused), detailOf(refused), { cause: refused });

@@ -71,7 +71,8 @@ export class PipelineConnection {
       await client.connect();
       if (settings.role !== undefined) await client.query(`SET ROLE ${pg.escapeIdentifier(settings.role)}`);
       const { rows } = await client.query('SHOW transaction_isolation');
-      if (rows[0]?.transaction_isolation !== 'read committed') throw new Error('isolation is not read committed');
+      if (rows[0]?.transaction_isolation !== 'read committed')
+        throw new Error('isolation is not read committed');
     } catch (error) {
       connection.destroy();
       throw error;

@@ -73,7 +73,12 @@ class Planner implements GatherPlan {
     const types = (KEY_FIELDS[table] as readonly string[]).map((field) => spec.columns[field] as ColumnType);
     this.step(
       { name: `gather_${table}`, text: byKeyText(table) },
-      types.map((type, i) => encodeArray(type, keys.map((key) => key[i]))),
+      types.map((type, i) =>
+        encodeArray(
+          type,
+          keys.map((key) => key[i]),
+        ),
+      ),
       (set, rows) => {
         for (const row of rows) set.loadRow(table, decodeRow(table, row));
       },
@@ -267,6 +272,11 @@ function markEntitlement(set: WorkingSet, principalId: string, action: string, r
 }
 
 function planVersions(plan: Planner): void {
+  const spiffeIds = plan.keys('registrationsOfSpiffeId');
+  if (spiffeIds.length > 0) {
+    plan.indexed('registrations_of_spiffe_ids', 'registrationsOfSpiffeId', [texts(spiffeIds)]);
+    plan.mark((set) => spiffeIds.forEach((id) => set.markIndex('registrationsOfSpiffeId', [id])));
+  }
   const registrations = plan.keys('registrationVersions');
   if (registrations.length > 0) {
     plan.indexed('versions_of_registrations', 'versionsOfRegistration', [texts(registrations)]);
@@ -335,6 +345,7 @@ function planContexts(plan: Planner, effectIds: readonly string[]): void {
   plan.indexed('output_steps_of_effects', 'stepsOfRecord', ids);
   plan.indexed('output_parents_of_effects', 'parentsOfRecord', ids);
   plan.indexed('executor_versions_of_effects', 'versionsOfRegistration', ids);
+  plan.indexed('key_holders_of_effects', 'keyHolder', ids);
   plan.byKey('pending_work', single(effectIds));
   plan.mark((set) => effectIds.forEach((id) => markContext(set, id)));
 }
@@ -348,6 +359,7 @@ function markContext(set: WorkingSet, effectId: string): void {
   set.markKey('harnesses', [effect.harnessId]);
   set.markKey(effect.actorKind === 'principal' ? 'principals' : 'guests', [effect.actorId]);
   markRecord(set, 'tool_output', `effect-output:${effectId}`, 1n);
+  set.markIndex('keyHolder', [effect.sink, effect.keyDigest]);
   if (effect.executorRegistrationId !== null) {
     set.markIndex('versionsOfRegistration', [effect.executorRegistrationId]);
   }

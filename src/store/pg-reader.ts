@@ -71,7 +71,9 @@ export class PgReader implements Reader {
   async query<Row extends object>(name: string, parameters: readonly QueryParameter[]): Promise<Row[]> {
     const text = this.statements.get(name);
     if (text === undefined) throw new Error(`no statement ${name}`);
-    const [answer] = await this.flight([{ name: `query_${name}`, text, values: parameters.map(encodeParameter) }]);
+    const [answer] = await this.flight([
+      { name: `query_${name}`, text, values: parameters.map(encodeParameter) },
+    ]);
     return (answer?.rows ?? []).map((row) => camelRow(row) as Row);
   }
 

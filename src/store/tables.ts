@@ -35,7 +35,11 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
     columns: { spiffeId: 'text', kind: 'text', refId: 'text' },
     mutable: ['kind'],
   },
-  principals: { name: 'principals', columns: { principalId: 'text', ...record }, mutable: ['status', 'revision'] },
+  principals: {
+    name: 'principals',
+    columns: { principalId: 'text', ...record },
+    mutable: ['status', 'revision'],
+  },
   guests: {
     name: 'guests',
     columns: { guestId: 'text', expiresAt: 'int8', ...record },
@@ -355,6 +359,7 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
       late: 'bool',
       registrationId: 'text',
       role: 'text',
+      workloadId: 'text',
       spiffeId: 'text',
       leafDigest: 'bytea',
       keyThumbprint: 'text',

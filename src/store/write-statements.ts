@@ -109,9 +109,12 @@ function updateStatement(domainId: string, table: TableName, changes: readonly R
       ...guards.map((field) => ({ field, name: `old_${columnName(field)}` })),
       ...spec.mutable.map((field) => ({ field, name: `new_${columnName(field)}` })),
     ];
-    const arrays = inputs.map(({ field }, i) => `$${i + 3}::${arrayType(spec.columns[field] as ColumnType)}[]`);
+    const arrays = inputs.map(
+      ({ field }, i) => `$${i + 3}::${arrayType(spec.columns[field] as ColumnType)}[]`,
+    );
     const sets = spec.mutable.map(
-      (field) => `${columnName(field)} = ${cast(spec.columns[field] as ColumnType, `r.new_${columnName(field)}`)}`,
+      (field) =>
+        `${columnName(field)} = ${cast(spec.columns[field] as ColumnType, `r.new_${columnName(field)}`)}`,
     );
     const match = [
       ...keys.map((field) => `t.${columnName(field)} = r.key_${columnName(field)}`),
@@ -153,7 +156,10 @@ function domainStatements(domainId: string, changes: ChangeLog): Statement[] {
   const statements: Statement[] = [];
   if (changes.domain) statements.push(updateDomain(domainId, changes.domain));
   for (const created of changes.createdDomains) {
-    statements.push(insertDomain(created.domainId, created.row), insertHead(created.domainId, created.row.createdAt));
+    statements.push(
+      insertDomain(created.domainId, created.row),
+      insertHead(created.domainId, created.row.createdAt),
+    );
   }
   if (changes.head) statements.push(updateHead(domainId, changes.head));
   return statements;

@@ -60,7 +60,7 @@ export interface EffectRow {
   readonly reconcilerRegistrationId: string | null;
   /** SHA-256 of the evidence that led to the present state. */
   readonly evidenceDigest: Digest | null;
-  /** The evidence's own time at the last transition: the next one's may not lie before it by more than the slack. */
+  /** When the present state was entered, by the store's clock. */
   readonly stateAt: Micros;
   /** The provenance digest of the tool output, once terminal by a workload. */
   readonly outputDigest: Digest | null;
@@ -90,6 +90,7 @@ export interface TransitionRow {
   readonly late: boolean;
   readonly registrationId: string;
   readonly role: WorkloadRole;
+  readonly workloadId: string;
   readonly spiffeId: string;
   /** SHA-256 of the leaf that sent it. */
   readonly leafDigest: Digest;

@@ -400,6 +400,7 @@ CREATE TABLE transitions (
   late boolean NOT NULL,
   registration_id text COLLATE "C" NOT NULL,
   role text COLLATE "C" NOT NULL,
+  workload_id text COLLATE "C" NOT NULL,
   spiffe_id text COLLATE "C" NOT NULL,
   leaf_digest bytea NOT NULL,
   key_thumbprint text COLLATE "C" NOT NULL,

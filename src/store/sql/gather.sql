@@ -78,6 +78,13 @@ CROSS JOIN LATERAL (
   WHERE domain_id = $1 AND object_type = e.object_type AND object_id = k.id AND version = 1 LIMIT 1
 ) AS t
 
+-- name: registrations_of_spiffe_ids
+SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (
+  SELECT * FROM registrations WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
+  ORDER BY (status = 'active') DESC, expires_at DESC LIMIT 64
+) AS t
+
 -- name: versions_of_registrations
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 JOIN registration_versions AS t ON t.domain_id = $1 AND t.registration_id = k.id
@@ -157,6 +164,13 @@ CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.a
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT executor_registration_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
 JOIN registration_versions AS t ON t.domain_id = $1 AND t.registration_id = e.executor_registration_id
+
+-- name: key_holders_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = e.sink AND key_digest = e.key_digest AND holds_key LIMIT 1
+) AS t
 
 -- name: effects_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)

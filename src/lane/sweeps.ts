@@ -1,0 +1,105 @@
+import { expireEffect, type SweepCommand, type SweepReply } from '../ledger/effect/expire-effect.js';
+import { loseExecutor } from '../ledger/effect/lose-executor.js';
+import type { Decision } from '../ledger/decision.js';
+import type { Reader } from '../store/reader.js';
+import type { CommandRunner } from './lanes.js';
+
+/** So many candidates per kind and domain in one round: the queue is shared with the callers. */
+const CANDIDATES_PER_ROUND = 200n;
+
+interface Candidate {
+  readonly domainId: string;
+  readonly effectId: string;
+}
+
+/** What one round did. */
+export interface SweepRound {
+  readonly changed: number;
+}
+
+/** What the sweeps need. */
+export interface SweepParts {
+  readonly commands: CommandRunner;
+  readonly reader: Reader;
+  readonly newId: (prefix: string) => string;
+  /** Housekeeping that decides nothing: expired nonces and the like. */
+  readonly housekeeping: () => Promise<void>;
+  /** Told of a round that failed; the next one tries again. */
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * Moves what time alone moves: PREPARED past its start, executions that were lost (effects.md). Candidates are found
+ * outside of the lanes and judged again inside, as ordinary commands; any number of replicas may sweep at once.
+ */
+export class Sweeps {
+  private timer: NodeJS.Timeout | undefined;
+  private round: Promise<SweepRound> | undefined;
+  private stopped = false;
+
+  constructor(private readonly parts: SweepParts) {}
+
+  /** Sweeps until `stop`, with this pause between rounds, in milliseconds. */
+  start(pauseMs: number): void {
+    const next = (): void => {
+      if (this.stopped) return;
+      this.timer = setTimeout(() => {
+        this.sweepOnce()
+          .catch((error: unknown) => this.parts.onError(error))
+          .finally(next);
+      }, pauseMs);
+    };
+    next();
+  }
+
+  /** Resolves after a whole round that began after the call. */
+  async sweepOnce(): Promise<SweepRound> {
+    while (this.round) await this.round.catch(() => undefined);
+    const round = this.sweep();
+    this.round = round;
+    try {
+      return await round;
+    } finally {
+      this.round = undefined;
+    }
+  }
+
+  /** Ends the sweeps; a round under way is waited for. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    await this.round?.catch(() => undefined);
+  }
+
+  private async sweep(): Promise<SweepRound> {
+    const changed =
+      (await this.run('late_prepared_effects', expireEffect)) +
+      (await this.run('prepared_effects_of_ended_grants', expireEffect)) +
+      (await this.run('lost_executions', loseExecutor));
+    await this.parts.housekeeping();
+    return { changed };
+  }
+
+  private async run(query: string, decision: Decision<SweepCommand, SweepReply>): Promise<number> {
+    let changed = 0;
+    for (;;) {
+      const candidates = await this.parts.reader.query<Candidate>(query, [CANDIDATES_PER_ROUND]);
+      const moved = await this.submitAll(candidates, decision);
+      changed += moved;
+      // A round ends where nothing moves any more: what is refused now is tried in the next one.
+      if (moved === 0 || this.stopped) return changed;
+    }
+  }
+
+  private async submitAll(
+    candidates: readonly Candidate[],
+    decision: Decision<SweepCommand, SweepReply>,
+  ): Promise<number> {
+    const outcomes = await Promise.all(
+      candidates.map((candidate) =>
+        this.parts.commands.submit(decision, { ...candidate, commandId: this.parts.newId('sweep') }),
+      ),
+    );
+    return outcomes.filter((outcome) => outcome.ok && outcome.reply.changed).length;
+  }
+}

@@ -1,0 +1,77 @@
+import { currentActor } from '../authority/current-actor.js';
+import { useDecision, usableDecision } from '../authority/usable-decision.js';
+import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
+import { sha256 } from '../encoding.js';
+import { refusal } from '../refusal.js';
+import type { Caller } from '../types.js';
+import { takeStep } from './effect-step.js';
+import { releasePendingWork } from './pending-work.js';
+import { stateConflict } from './rules/from-state.js';
+import type { TransitionReply } from './transition-command.js';
+import { verifiedEffect } from './verified-effect.js';
+
+/** The action that a cancel's decision is for; its resource is the effect's id. */
+export const CANCEL_ACTION = 'effect.cancel';
+
+/** A cancel sends nothing: the request digest of its decision is the SHA-256 of nothing. */
+const NOTHING = sha256('');
+
+export interface CancelEffectCommand extends CommandBase {
+  readonly caller: Caller;
+  readonly effectId: string;
+  /** Empty: only for repeating one's own cancel. */
+  readonly decisionId: string;
+}
+
+/** effects.md, Cancel: PREPARED to CANCELLED, by the reserving actor, on a decision of its own. */
+export const cancelEffect: Decision<CancelEffectCommand, TransitionReply> = {
+  kind: 'effect.cancel',
+  serializeBy: (command) => command.effectId,
+  reads: (command) => ({
+    callerHarness: [command.caller.spiffeId],
+    effectContext: [command.effectId],
+    ...(command.decisionId === '' ? {} : { decisions: [command.decisionId] }),
+  }),
+  decide(draft, command) {
+    const result = currentActor(draft, command.caller);
+    if ('refused' in result) return refuse(result.refused);
+    const { actor } = result;
+    const stored = draft.get('effects', command.effectId);
+    const own =
+      stored?.harnessId === actor.harness.harnessId &&
+      stored.actorKind === actor.kind &&
+      stored.actorId === actor.id;
+    if (!stored || !own) {
+      return refuse(refusal('NOT_VISIBLE', 'There is no such effect, or the caller may not see it.'));
+    }
+    const effect = verifiedEffect(draft, stored);
+    if (effect.state === 'CANCELLED' && effect.stateSource === 'actor')
+      return accept({ effect, duplicate: true });
+    if (effect.state !== 'PREPARED') return refuse(stateConflict(effect));
+    if (command.decisionId === '') {
+      return refuse(
+        refusal('DECISION_NOT_USABLE', 'A cancel needs a decision.', { metadata: { rule: 'decision' } }),
+      );
+    }
+    const usable = usableDecision(draft, command.decisionId, {
+      actor,
+      action: CANCEL_ACTION,
+      resource: effect.effectId,
+      requestDigest: NOTHING,
+    });
+    if ('refused' in usable) return refuse(usable.refused);
+    useDecision(draft, usable.decision, `${CANCEL_ACTION}:${effect.effectId}`);
+    releasePendingWork(draft, effect.effectId);
+    const next = takeStep(
+      draft,
+      effect,
+      { state: 'CANCELLED', stateSource: 'actor', settledAt: draft.now, holdsKey: false },
+      {
+        commandId: command.commandId,
+        actorSpiffeId: command.caller.spiffeId,
+        decisionId: command.decisionId,
+      },
+    );
+    return accept({ effect: next, duplicate: false });
+  },
+};
