@@ -125,7 +125,8 @@ export class ChainVerifier {
     // What a changed entry says is worth nothing.
     if (decoded && leafMatches && !this.fieldsMatch(row, decoded, previous)) find('FIELD_MISMATCH');
     if (!this.stepFollows(row, leafMatches ? decoded : undefined)) find('STEP_GAP');
-    this.recomputed = chainHash(previous ?? this.recomputed, leaf);
+    // Behind a gap there is nothing to compute it from: the entry's own word is what the next one is held against.
+    this.recomputed = previous ? chainHash(previous, leaf) : Buffer.from(row.chainHash);
     this.previousChain = sound ? row.chainHash : undefined;
     this.previousSeq = row.seq;
     this.previousIncarnation = leafMatches ? decoded?.incarnation : undefined;
@@ -141,7 +142,8 @@ export class ChainVerifier {
     if (!head) return [];
     const findings = this.missingBefore(head.seq + 1n);
     const beyond = this.previousSeq > head.seq;
-    const differs = this.previousSeq === head.seq && !sameDigest(head.chainHash, this.recomputed);
+    const last = this.previousChain;
+    const differs = this.previousSeq === head.seq && last !== undefined && !sameDigest(head.chainHash, last);
     if (beyond || differs) findings.push({ seq: head.seq, finding: 'HEAD_MISMATCH' });
     return findings;
   }

@@ -1,0 +1,193 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { CallerRow, OperatorRow } from '../../../src/ledger/authority/records.js';
+import {
+  consumeNonce,
+  type ConsumeNonceCommand,
+  NONCE_GRACE,
+  NONCE_HORIZON,
+} from '../../../src/ledger/replay/consume-nonce.js';
+import { BUCKET, countNonce, MAX_LIVE_NONCES } from '../../../src/ledger/replay/live-nonces.js';
+import { nonceKey } from '../../../src/ledger/replay/nonce-key.js';
+import type { ReplayCallerRow, ReplayNonceRow } from '../../../src/ledger/replay/records.js';
+import { runDecision } from '../../../src/ledger/run-decision.js';
+import { HOUR, MINUTE, SECOND } from '../../../src/ledger/types.js';
+import type { WorkingSet } from '../../../src/ledger/working-set.js';
+import { caller, callerRow, HARNESS_SPIFFE_ID } from '../../support/authority-fixture.js';
+import { FIXTURE_DOMAIN, FIXTURE_NOW, workingSet } from '../../support/ledger-fixture.js';
+
+const KEY = nonceKey(HARNESS_SPIFFE_ID, 'webhooks', 'nonce-1');
+
+function command(over: Partial<ConsumeNonceCommand> = {}): ConsumeNonceCommand {
+  return {
+    domainId: FIXTURE_DOMAIN,
+    commandId: 'cmd-1',
+    caller: caller(),
+    nonceKey: KEY,
+    consumptionId: 'verification-0001',
+    expiresAt: FIXTURE_NOW + 5n * MINUTE,
+    ...over,
+  };
+}
+
+function fresh(
+  input: {
+    row?: CallerRow | null;
+    operator?: OperatorRow;
+    spent?: ReplayNonceRow;
+    count?: ReplayCallerRow;
+    now?: bigint;
+    status?: 'active' | 'suspended';
+  } = {},
+): WorkingSet {
+  const { row = callerRow(), operator, spent, count } = input;
+  return workingSet({
+    ...(input.now === undefined ? {} : { now: input.now }),
+    domain: { status: input.status ?? 'active' },
+    rows: {
+      callers: row ? [row] : [],
+      replay_nonces: spent ? [spent] : [],
+      replay_callers: count ? [count] : [],
+    },
+    absent: {
+      callers: row ? [] : [[HARNESS_SPIFFE_ID]],
+      replay_nonces: spent ? [] : [[KEY]],
+      replay_callers: count ? [] : [[HARNESS_SPIFFE_ID]],
+    },
+    platformOperators: { [HARNESS_SPIFFE_ID]: operator },
+  });
+}
+
+function run(set: WorkingSet, over: Partial<ConsumeNonceCommand> = {}): unknown {
+  const outcome = runDecision(set, consumeNonce, command(over));
+  return outcome.ok ? outcome.reply : outcome.refusal.reason;
+}
+
+const CONSUMED = { duplicate: false, consumedAt: FIXTURE_NOW };
+
+describe('consuming a nonce (provenance-audit-replay.md, Replay nonces)', () => {
+  test('once, and appends nothing to the log', () => {
+    const set = fresh();
+    expect(run(set)).toEqual(CONSUMED);
+    expect(set.changes().head).toBeUndefined();
+    expect(run(set, { consumptionId: 'verification-0002' })).toBe('NONCE_REPLAYED');
+  });
+
+  test('the same consumption id is answered again, with the first time', () => {
+    const set = fresh();
+    run(set);
+    expect(run(set)).toEqual({ duplicate: true, consumedAt: FIXTURE_NOW });
+    expect(run(set, { expiresAt: FIXTURE_NOW + HOUR })).toEqual({ duplicate: true, consumedAt: FIXTURE_NOW });
+    expect(set.changes().rows.filter((row) => row.table === 'replay_nonces')).toHaveLength(1);
+  });
+
+  test.each([
+    ['at the clock', FIXTURE_NOW, 'FIELD_INVALID'],
+    ['just after it', FIXTURE_NOW + 1n, CONSUMED],
+    ['at the horizon', FIXTURE_NOW + NONCE_HORIZON, CONSUMED],
+    ['behind it', FIXTURE_NOW + NONCE_HORIZON + 1n, 'FIELD_INVALID'],
+  ])('an expiry %s', (_, expiresAt, expected) => {
+    expect(run(fresh(), { expiresAt })).toEqual(expected);
+  });
+
+  test('a row that is still there counts as spent, also when its time is over', () => {
+    const spent = {
+      nonceKey: KEY,
+      consumptionId: 'verification-0000',
+      consumedAt: FIXTURE_NOW - HOUR,
+      expiresAt: FIXTURE_NOW - HOUR + SECOND,
+    };
+    expect(run(fresh({ spent }))).toBe('NONCE_REPLAYED');
+  });
+
+  test('the scope holds the caller: nobody burns the nonces of another', () => {
+    const keys = [
+      nonceKey('spiffe://acme.test/harness/a', 'scope', 'nonce'),
+      nonceKey('spiffe://acme.test/harness/b', 'scope', 'nonce'),
+      nonceKey('spiffe://acme.test/harness/a', 'other', 'nonce'),
+      nonceKey('spiffe://acme.test/harness/a', 'scop', 'enonce'),
+    ].map((key) => key.toString('hex'));
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+
+  describe('callers', () => {
+    const operator = (over: Partial<OperatorRow> = {}): OperatorRow => ({
+      spiffeId: HARNESS_SPIFFE_ID,
+      signingKeyJwk: null,
+      signingKeyThumbprint: null,
+      roles: ['ADMIN'],
+      scopeDomainId: null,
+      status: 'active',
+      revision: 1n,
+      ...over,
+    });
+
+    test.each(['harness', 'executor', 'reconciler', 'worker', 'owner', 'operator', 'auditor'] as const)(
+      'of the kind %s may',
+      (kind) => {
+        expect(run(fresh({ row: callerRow({ kind }) }))).toEqual(CONSUMED);
+      },
+    );
+
+    test('who is nothing here may not', () => {
+      expect(run(fresh({ row: null }))).toBe('CALLER_UNKNOWN');
+      expect(run(fresh(), { caller: caller({ notAfter: FIXTURE_NOW }) })).toBe('CALLER_UNKNOWN');
+      expect(run(fresh(), { caller: caller({ trustDomain: 'globex.test' }) })).toBe('CALLER_UNKNOWN');
+    });
+
+    test('a platform operator may, within its scope', () => {
+      expect(run(fresh({ row: null, operator: operator() }))).toEqual(CONSUMED);
+      expect(run(fresh({ row: null, operator: operator({ scopeDomainId: FIXTURE_DOMAIN }) }))).toEqual(
+        CONSUMED,
+      );
+      expect(run(fresh({ row: null, operator: operator({ scopeDomainId: 'x.test' }) }))).toBe(
+        'CALLER_UNKNOWN',
+      );
+      expect(run(fresh({ row: null, operator: operator({ status: 'revoked' }) }))).toBe('CALLER_UNKNOWN');
+    });
+
+    test('nobody in a domain that is not active', () => {
+      expect(run(fresh({ status: 'suspended' }))).toBe('DOMAIN_INACTIVE');
+    });
+  });
+
+  test('a caller with too many live nonces is told when the first of them leave', () => {
+    const firstBucket = FIXTURE_NOW / BUCKET;
+    const count = { spiffeId: HARNESS_SPIFFE_ID, firstBucket, counts: [0, MAX_LIVE_NONCES] };
+    const outcome = runDecision(fresh({ count }), consumeNonce, command());
+    expect(outcome).toMatchObject({
+      ok: false,
+      refusal: { reason: 'QUOTA_EXHAUSTED', retryAfter: (firstBucket + 2n) * BUCKET - FIXTURE_NOW },
+    });
+    const below = { ...count, counts: [0, MAX_LIVE_NONCES - 1] };
+    expect(run(fresh({ count: below }))).toEqual(CONSUMED);
+  });
+});
+
+describe('the count of live nonces', () => {
+  test('never falls short of the live ones, and exceeds them by those of one step at most', () => {
+    const step = fc.record({
+      wait: fc.bigInt({ min: 0n, max: 30n * MINUTE }),
+      life: fc.bigInt({ min: 1n, max: NONCE_HORIZON }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        let now = FIXTURE_NOW;
+        let row: ReplayCallerRow | undefined;
+        const leaving: bigint[] = [];
+        for (const { wait, life } of steps) {
+          now += wait;
+          const leavesAt = now + life + NONCE_GRACE;
+          const counted = countNonce('spiffe://acme.test/x', row, leavesAt, now);
+          if (!('row' in counted)) throw new Error('refused');
+          row = counted.row;
+          leaving.push(leavesAt);
+          const total = row.counts.reduce((sum, count) => sum + count, 0);
+          expect(total).toBeGreaterThanOrEqual(leaving.filter((at) => at > now).length);
+          expect(total).toBeLessThanOrEqual(leaving.filter((at) => at > now - BUCKET).length);
+          expect(row.counts.length).toBeLessThanOrEqual(Number((NONCE_HORIZON + NONCE_GRACE) / BUCKET) + 2);
+        }
+      }),
+    );
+  });
+});
