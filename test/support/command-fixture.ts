@@ -1,0 +1,99 @@
+import type { CommandHeader, ExecuteCommand } from '../../src/ledger/authority/execute-command.js';
+import { executeCommand } from '../../src/ledger/authority/execute-command.js';
+import type { Mutation } from '../../src/ledger/authority/mutations.js';
+import type { OperatorRow } from '../../src/ledger/authority/records.js';
+import type { Outcome } from '../../src/ledger/decision.js';
+import { sha256 } from '../../src/ledger/encoding.js';
+import { type Caller, DAY, SECOND } from '../../src/ledger/types.js';
+import { FIXTURE_SERVICE_DOMAIN } from './ledger-fixture.js';
+import { LedgerWorld } from './ledger-world.js';
+
+export const ROOT = `spiffe://${FIXTURE_SERVICE_DOMAIN}/operator/root`;
+export const AUDIENCE = `spiffe://${FIXTURE_SERVICE_DOMAIN}/surety`;
+
+export function operatorRow(over: Partial<OperatorRow> = {}): OperatorRow {
+  return {
+    spiffeId: ROOT,
+    signingKeyJwk: '{}',
+    signingKeyThumbprint: 'root-key',
+    roles: ['ADMIN'],
+    scopeDomainId: null,
+    status: 'active',
+    revision: 1n,
+    ...over,
+  };
+}
+
+/** A domain with the platform's operator and nothing else. */
+export function emptyWorld(): LedgerWorld {
+  const world = new LedgerWorld();
+  world.platformOperators.set(ROOT, operatorRow());
+  return world;
+}
+
+/** The service's own domain with its operator. */
+export function serviceWorld(): LedgerWorld {
+  const world = new LedgerWorld();
+  world.domainId = FIXTURE_SERVICE_DOMAIN;
+  world.add('operators', operatorRow());
+  world.add('callers', { spiffeId: ROOT, kind: 'operator', refId: ROOT });
+  return world;
+}
+
+export interface CommandOver {
+  readonly caller?: Partial<Caller>;
+  readonly keyThumbprint?: string;
+  readonly header?: Partial<CommandHeader>;
+  /** What the payload's digest is of; by default the header and the mutation. */
+  readonly payload?: string;
+}
+
+let made = 0;
+
+/** A command that the platform's operator signed just now, unless it is said otherwise. */
+export function command(world: LedgerWorld, mutation: Mutation, over: CommandOver = {}): ExecuteCommand {
+  made += 1;
+  const header: CommandHeader = {
+    audience: AUDIENCE,
+    incarnation: 1n,
+    domainId: world.domainId,
+    adminCommandId: `command-${made}`,
+    expectedPolicyRevision: 0n,
+    expectedEntityRevision: 0n,
+    reason: 'because',
+    issuedAt: world.now,
+    expiresAt: world.now + 300n * SECOND,
+    ...over.header,
+  };
+  const payload = over.payload ?? `${header.adminCommandId}-${mutation.kind}`;
+  return {
+    domainId: world.domainId,
+    commandId: `req-${made}`,
+    caller: {
+      spiffeId: ROOT,
+      trustDomain: FIXTURE_SERVICE_DOMAIN,
+      leafDigest: sha256('root leaf'),
+      notAfter: world.now + DAY,
+      ...over.caller,
+    },
+    keyThumbprint: over.keyThumbprint ?? 'root-key',
+    payloadDigest: sha256(payload),
+    jws: Buffer.from(payload),
+    header,
+    mutation,
+  };
+}
+
+/** Runs a mutation, and says what it was refused for, or `done`. */
+export function reasonOf(world: LedgerWorld, mutation: Mutation, over: CommandOver = {}): string {
+  const outcome: Outcome<unknown> = world.run(executeCommand, command(world, mutation, over));
+  return outcome.ok ? 'done' : outcome.refusal.reason;
+}
+
+/** Runs a mutation that must be done, and answers the record's revision. */
+export function done(world: LedgerWorld, mutation: Mutation, over: CommandOver = {}): bigint {
+  const outcome = world.run(executeCommand, command(world, mutation, over));
+  if (!outcome.ok)
+    throw new Error(`${mutation.kind}: ${outcome.refusal.reason} ${JSON.stringify(outcome.refusal)}`);
+  return outcome.reply.row.entityRevision;
+}
