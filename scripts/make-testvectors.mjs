@@ -3,10 +3,12 @@
 //   node scripts/make-testvectors.mjs           writes the files
 //   node scripts/make-testvectors.mjs --check   exits 1 if a file differs from what would be written
 import { readFileSync, writeFileSync } from 'node:fs';
+import { makeChain, makeDigests } from './testvectors/digests.mjs';
 import { makeEnvelopes } from './testvectors/envelopes.mjs';
 import { makeEvidence } from './testvectors/evidence.mjs';
 import { makeJwks, makeKeys } from './testvectors/keys.mjs';
 import { makeMessages } from './testvectors/messages.mjs';
+import { makeProvenance } from './testvectors/provenance.mjs';
 import { makeStatements } from './testvectors/statements.mjs';
 import { makeTexts } from './testvectors/texts.mjs';
 import { makeTokens } from './testvectors/tokens.mjs';
@@ -23,6 +25,9 @@ const FILES = {
   'envelopes.json': makeEnvelopes,
   'messages.json': makeMessages,
   'evidence.json': makeEvidence,
+  'digests.json': makeDigests,
+  'digests-chain.json': makeChain,
+  'provenance.json': makeProvenance,
 };
 
 // Non-ASCII is written as escapes: the files then read alike under every editor, and nothing can normalize them.
