@@ -113,7 +113,7 @@ const HOSTILE = [
     ['attempt_id', 'executor_instance_id', 'request_digest', 'start_time'],
   ],
   ['execution-empty', 'execution', Buffer.alloc(0), ['']],
-  ['execution-4097-bytes', 'execution', Buffer.alloc(4097, 1), ['']],
+  ['execution-too-long', 'execution', encode('execution', { attempt_id: 'a'.repeat(4096) }), ['']],
   [
     'execution-is-terminal',
     'execution',

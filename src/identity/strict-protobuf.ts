@@ -38,6 +38,14 @@ interface FieldPlan {
   readonly message: DescMessage | undefined;
 }
 
+const SCALAR_KINDS: ReadonlyMap<ScalarType, ValueKind> = new Map([
+  [ScalarType.STRING, 'string'],
+  [ScalarType.BYTES, 'bytes'],
+  [ScalarType.BOOL, 'bool'],
+  [ScalarType.INT32, 'int32'],
+  [ScalarType.INT64, 'int64'],
+]);
+
 type FieldPlans = ReadonlyMap<number, FieldPlan>;
 
 const plans = new WeakMap<DescMessage, FieldPlans>();
@@ -48,8 +56,8 @@ const plans = new WeakMap<DescMessage, FieldPlans>();
  * two programs that read the same bytes read the same message, and one message has one digest.
  *
  * Refused are fields and enum values that the schema does not have, fields out of order, a singular field or a oneof
- * twice, a written default, a varint longer than needed, another wire type, invalid UTF-8 (lone surrogates with it), a
- * text that begins with a byte order mark (which many decoders drop), cut or surplus bytes; in nested messages likewise.
+ * twice, a written default, a varint longer than needed, another wire type, invalid UTF-8 (lone surrogates with it), cut
+ * or surplus bytes; in nested messages likewise. A byte order mark is a character like others, and stays.
  *
  * @returns a message of the schema; its `bytes` are copies
  * @throws {StrictProtobufError} at the first place that breaks a rule
@@ -202,22 +210,11 @@ function valueKindOf(field: DescField): ValueKind {
     return 'message';
   }
   if (field.enum !== undefined) return 'enum';
-  switch (field.scalar) {
-    case ScalarType.STRING:
-      return 'string';
-    case ScalarType.BYTES:
-      return 'bytes';
-    case ScalarType.BOOL:
-      return 'bool';
-    case ScalarType.INT32:
-      return 'int32';
-    case ScalarType.INT64:
-      return 'int64';
-    default:
-      throw unsupported(field);
-  }
+  const kind = SCALAR_KINDS.get(field.scalar);
+  if (kind === undefined) throw unsupported(field);
+  return kind;
 }
 
 function unsupported(field: DescField): TypeError {
-  return new TypeError(`strict decoding has no rule for ${field}`);
+  return new TypeError(`strict decoding has no rule for ${field.toString()}`);
 }

@@ -87,10 +87,7 @@ export class StrictReader {
     const start = this.position;
     this.position = stop;
     if (this.isAscii(start, stop)) return this.buffer.toString('latin1', start, stop);
-    const text = decodeUtf8(this.buffer.subarray(start, stop));
-    if (text === undefined) return this.refuse('must be valid UTF-8');
-    if (text.startsWith('\ufeff')) this.refuse('must not begin with a byte order mark');
-    return text;
+    return decodeUtf8(this.buffer.subarray(start, stop)) ?? this.refuse('must be valid UTF-8');
   }
 
   private isAscii(start: number, stop: number): boolean {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import { EffectState as WireState } from '../gen/surety/effect/v1/effect_pb.js';
 import {
   ExecutionEvidenceSchema,
@@ -8,7 +7,6 @@ import {
   UncertaintyEvidenceSchema,
   UncertaintyReason as WireUncertainty,
 } from '../gen/surety/effect/v1/evidence_pb.js';
-import { FieldRules } from '../identity/field-rules.js';
 import { decodeStrictly, StrictProtobufError } from '../identity/strict-protobuf.js';
 import type {
   Evidence,
@@ -20,8 +18,8 @@ import type {
   UncertaintyEvidence,
   UncertaintyReason,
 } from '../ledger/effect/evidence.js';
-import type { FieldViolation } from '../ledger/refusal.js';
 import type { TerminalState } from '../ledger/types.js';
+import { Violations } from './validate.js';
 
 /** Greatest length of evidence (effect_service.proto): the longest of its texts together are below 2 KiB. */
 export const MAX_EVIDENCE_BYTES = 4096;
@@ -45,18 +43,8 @@ const TERMINAL_NAMES: Readonly<Record<number, TerminalState>> = {
   [WireState.CANCELLED]: 'CANCELLED',
 };
 
-/** Evidence that breaks rules of its form: FIELD_INVALID with every violation at once. */
-export class EvidenceInvalid extends Error {
-  override readonly name = 'EvidenceInvalid';
-  readonly reason = 'FIELD_INVALID';
-  /** Paths begin with `evidence`. */
-  constructor(readonly violations: readonly FieldViolation[]) {
-    super('a field of the evidence breaks a rule');
-  }
-}
-
 const READERS: {
-  readonly [K in EvidenceKind]: (bytes: Uint8Array, rules: FieldRules) => EvidenceFields[K];
+  readonly [K in EvidenceKind]: (bytes: Uint8Array, violations: Violations) => EvidenceFields[K];
 } = {
   execution: readExecution,
   uncertainty: readUncertainty,
@@ -70,87 +58,101 @@ const READERS: {
  *
  * @param kind which evidence the RPC takes
  * @param bytes at most {@link MAX_EVIDENCE_BYTES}
- * @throws {EvidenceInvalid}
+ * @param violations what was found in the rest of the request, which is told together with what is found here
+ * @throws {Refused} FIELD_INVALID with every violation at once; paths begin with `evidence`
  */
-export function decodeEvidence<K extends EvidenceKind>(kind: K, bytes: Uint8Array): Evidence<K> {
-  const rules = new FieldRules(FIELD);
-  if (bytes.length === 0 || bytes.length > MAX_EVIDENCE_BYTES) {
-    throw new EvidenceInvalid([{ field: FIELD, rule: `must be 1 to ${MAX_EVIDENCE_BYTES} bytes` }]);
-  }
-  const fields = READERS[kind](bytes, rules);
-  if (rules.violations.length > 0) throw new EvidenceInvalid(rules.violations);
+export function decodeEvidence<K extends EvidenceKind>(
+  kind: K,
+  bytes: Uint8Array,
+  violations: Violations = new Violations(),
+): Evidence<K> {
+  const fields = readFields(kind, bytes, violations);
+  violations.throwIfAny();
   // Copied: what came in may be a view of a receive buffer, and this is kept.
   const exact = Buffer.from(bytes);
-  return { bytes: exact, digest: createHash('sha256').update(exact).digest(), fields };
+  return {
+    bytes: exact,
+    digest: createHash('sha256').update(exact).digest(),
+    fields: fields as EvidenceFields[K],
+  };
 }
 
-function decode<Schema extends DescMessage>(schema: Schema, bytes: Uint8Array): MessageShape<Schema> {
+/** Undefined where the bytes are no such message; the violations then say why. */
+function readFields<K extends EvidenceKind>(
+  kind: K,
+  bytes: Uint8Array,
+  violations: Violations,
+): EvidenceFields[K] | undefined {
+  if (bytes.length === 0 || bytes.length > MAX_EVIDENCE_BYTES) {
+    violations.refuse(FIELD, `must be 1 to ${MAX_EVIDENCE_BYTES} bytes`);
+    return undefined;
+  }
   try {
-    return decodeStrictly(schema, bytes);
+    return READERS[kind](bytes, violations.at(FIELD));
   } catch (error) {
     if (!(error instanceof StrictProtobufError)) throw error;
-    const field = error.field === '' ? FIELD : `${FIELD}.${error.field}`;
-    throw new EvidenceInvalid([{ field, rule: error.rule }]);
+    violations.refuse(error.field === '' ? FIELD : `${FIELD}.${error.field}`, error.rule);
+    return undefined;
   }
 }
 
-function readAttempt(value: string, rules: FieldRules): string {
-  return rules.id('attempt_id', value, MIN_ATTEMPT_OCTETS, MAX_ATTEMPT_OCTETS);
+function readAttempt(value: string, violations: Violations): string {
+  return violations.id('attempt_id', value, MIN_ATTEMPT_OCTETS, MAX_ATTEMPT_OCTETS);
 }
 
-function readExecution(bytes: Uint8Array, rules: FieldRules): ExecutionEvidence {
-  const message = decode(ExecutionEvidenceSchema, bytes);
+function readExecution(bytes: Uint8Array, violations: Violations): ExecutionEvidence {
+  const message = decodeStrictly(ExecutionEvidenceSchema, bytes);
   return {
-    attemptId: readAttempt(message.attemptId, rules),
-    executorInstanceId: rules.id(
+    attemptId: readAttempt(message.attemptId, violations),
+    executorInstanceId: violations.id(
       'executor_instance_id',
       message.executorInstanceId,
       MIN_ATTEMPT_OCTETS,
       MAX_ATTEMPT_OCTETS,
     ),
-    requestDigest: rules.digest('request_digest', message.requestDigest),
-    startedAt: rules.time('start_time', message.startTime),
+    requestDigest: violations.digest('request_digest', message.requestDigest),
+    startedAt: violations.time('start_time', message.startTime),
   };
 }
 
-function readUncertainty(bytes: Uint8Array, rules: FieldRules): UncertaintyEvidence {
-  const message = decode(UncertaintyEvidenceSchema, bytes);
+function readUncertainty(bytes: Uint8Array, violations: Violations): UncertaintyEvidence {
+  const message = decodeStrictly(UncertaintyEvidenceSchema, bytes);
   return {
-    attemptId: readAttempt(message.attemptId, rules),
-    reason: rules.choice('reason', message.reason, UNCERTAINTY_NAMES),
-    observationDigest: rules.digest('observation_digest', message.observationDigest),
-    observedAt: rules.time('observed_time', message.observedTime),
+    attemptId: readAttempt(message.attemptId, violations),
+    reason: violations.choice('reason', message.reason, UNCERTAINTY_NAMES),
+    observationDigest: violations.digest('observation_digest', message.observationDigest),
+    observedAt: violations.time('observed_time', message.observedTime),
   };
 }
 
-function readTerminal(bytes: Uint8Array, rules: FieldRules): TerminalEvidence {
-  const message = decode(TerminalEvidenceSchema, bytes);
+function readTerminal(bytes: Uint8Array, violations: Violations): TerminalEvidence {
+  const message = decodeStrictly(TerminalEvidenceSchema, bytes);
   return {
-    attemptId: readAttempt(message.attemptId, rules),
-    externalReceiptId: rules.id(
+    attemptId: readAttempt(message.attemptId, violations),
+    externalReceiptId: violations.id(
       'external_receipt_id',
       message.externalReceiptId,
       MIN_RECEIPT_OCTETS,
       MAX_RECEIPT_OCTETS,
     ),
-    externalReceiptDigest: rules.digest('external_receipt_digest', message.externalReceiptDigest),
-    observedAt: rules.time('observed_time', message.observedTime),
+    externalReceiptDigest: violations.digest('external_receipt_digest', message.externalReceiptDigest),
+    observedAt: violations.time('observed_time', message.observedTime),
   };
 }
 
-function readReconciliation(bytes: Uint8Array, rules: FieldRules): ReconciliationEvidence {
-  const message = decode(ReconciliationEvidenceSchema, bytes);
+function readReconciliation(bytes: Uint8Array, violations: Violations): ReconciliationEvidence {
+  const message = decodeStrictly(ReconciliationEvidenceSchema, bytes);
   return {
-    attemptId: readAttempt(message.attemptId, rules),
-    authoritySystemId: rules.id(
+    attemptId: readAttempt(message.attemptId, violations),
+    authoritySystemId: violations.id(
       'authority_system_id',
       message.authoritySystemId,
       MIN_SYSTEM_OCTETS,
       MAX_SYSTEM_OCTETS,
     ),
-    queryId: rules.id('query_id', message.queryId, MIN_RECEIPT_OCTETS, MAX_RECEIPT_OCTETS),
-    queryResponseDigest: rules.digest('query_response_digest', message.queryResponseDigest),
-    observedAt: rules.time('observed_time', message.observedTime),
-    terminalState: rules.choice('terminal_state', message.terminalState, TERMINAL_NAMES),
+    queryId: violations.id('query_id', message.queryId, MIN_RECEIPT_OCTETS, MAX_RECEIPT_OCTETS),
+    queryResponseDigest: violations.digest('query_response_digest', message.queryResponseDigest),
+    observedAt: violations.time('observed_time', message.observedTime),
+    terminalState: violations.choice('terminal_state', message.terminalState, TERMINAL_NAMES),
   };
 }

@@ -1,16 +1,24 @@
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire';
 import { StructSchema, TimestampSchema } from '@bufbuild/protobuf/wkt';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EffectAuditSchema } from '../../src/gen/surety/audit/v1/entry_pb.js';
 import { AdminCommandSchema } from '../../src/gen/surety/authority/v1/command_pb.js';
 import { DataClass } from '../../src/gen/surety/provenance/v1/record_pb.js';
+import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import * as evidencePb from '../../src/gen/surety/effect/v1/evidence_pb.js';
 import { PossessionStatementSchema } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { SIGNED_MESSAGES } from '../../src/identity/signed-messages.js';
 import { decodeStrictly, StrictProtobufError } from '../../src/identity/strict-protobuf.js';
 import { encodeTransitionStatement } from '../../src/identity/transition-statement.js';
 import { STATEMENT } from './signed-message-samples.js';
+
+// As the service does: the library would otherwise drop a byte order mark, and write other bytes again.
+configureTextEncoding({
+  ...getTextEncoding(),
+  decodeUtf8: (bytes) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes),
+});
 
 const GRANT = create(AdminCommandSchema, {
   header: {
@@ -37,7 +45,7 @@ const statementBytes = encodeTransitionStatement(STATEMENT);
 
 type Verdict = { message: unknown } | { field: string; rule: string };
 
-function judge<Schema extends DescMessage>(schema: Schema, bytes: Uint8Array): Verdict {
+function judge(schema: DescMessage, bytes: Uint8Array): Verdict {
   try {
     return { message: decodeStrictly(schema, bytes) };
   } catch (error) {
@@ -96,7 +104,14 @@ describe('strict decoding is the re-encoding rule', () => {
       EffectAuditSchema,
       toBinary(
         EffectAuditSchema,
-        create(EffectAuditSchema, { grantCurrent: false, disputed: true, step: 1n }),
+        create(EffectAuditSchema, {
+          effectId: 'e',
+          step: 2n ** 60n,
+          fromState: EffectState.PREPARED,
+          evidenceDigest: Uint8Array.of(1),
+          grantCurrent: false,
+          disputed: true,
+        }),
       ),
     ],
   ];
@@ -179,6 +194,37 @@ test('packed lists: an empty one, and one in two pieces, are refused', () => {
     Buffer.of(0x4a, 2, 1),
   ];
   for (const bytes of refused) expect(judge(AdminCommandSchema, grant(bytes))).toHaveProperty('rule');
+});
+
+describe('one spelling for each value', () => {
+  const refused: [string, number[], string, string][] = [
+    ['a written empty text', [0x0a, 0], 'effect_id', 'must be left out where it has its default'],
+    ['written empty bytes', [0x42, 0], 'evidence_digest', 'must be left out where it has its default'],
+    ['a written 0', [0x10, 0], 'step', 'must be left out where it has its default'],
+    ['a written false', [0x78, 0], 'disputed', 'must be left out where it has its default'],
+    ['a written UNSPECIFIED', [0x18, 0], 'from_state', 'must be left out where it has its default'],
+    ['an unknown enum value', [0x18, 0x63], 'from_state', 'must be a value of its enum'],
+    [
+      'a tag of 33 bits',
+      [0x8a, 0x80, 0x80, 0x80, 0x10, 1, 0x65],
+      '',
+      'must be written with the shortest varint',
+    ],
+    [
+      'a varint of eight bytes where seven do',
+      [0x10, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0],
+      'step',
+      'must be written with the shortest varint',
+    ],
+  ];
+  test.each(refused)('%s', (_name, bytes, field, rule) => {
+    expect(judge(EffectAuditSchema, Buffer.from(bytes))).toEqual({ field, rule });
+  });
+
+  test('but a default with presence of its own may be written', () => {
+    // grant_current is `optional`: there and false is not the same as absent.
+    expect(judge(EffectAuditSchema, Buffer.of(0x58, 0))).toMatchObject({ message: { grantCurrent: false } });
+  });
 });
 
 test('bytes are copied out of what came in', () => {
