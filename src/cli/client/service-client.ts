@@ -8,7 +8,13 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import type { GenService, GenServiceMethods } from '@bufbuild/protobuf/codegenv2';
-import { Client, credentials, type Metadata, Metadata as MetadataClass, type ServiceError } from '@grpc/grpc-js';
+import {
+  Client,
+  credentials,
+  type Metadata,
+  Metadata as MetadataClass,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import { suretyError } from './surety-error.js';
 
 /** A caller's own certificate and key, and the CA that it trusts for the service; all PEM. */
@@ -48,10 +54,14 @@ export class Channel {
 
   /** @param target `host:port` */
   constructor(target: string, identity: ClientIdentity) {
-    this.client = new Client(target, credentials.createSsl(identity.roots, identity.key, identity.certificate), {
-      // Each channel its own connection: two identities never share one.
-      'grpc.use_local_subchannel_pool': 1,
-    });
+    this.client = new Client(
+      target,
+      credentials.createSsl(identity.roots, identity.key, identity.certificate),
+      {
+        // Each channel its own connection: two identities never share one.
+        'grpc.use_local_subchannel_pool': 1,
+      },
+    );
   }
 
   /** The typed methods of one service. */
@@ -79,7 +89,8 @@ export class Channel {
         request,
         options.metadata ?? new MetadataClass(),
         { deadline: Date.now() + (options.timeoutMs ?? DEFAULT_TIMEOUT_MS) },
-        (error: ServiceError | null, reply?: unknown) => (error ? reject(suretyError(error)) : resolve(reply)),
+        (error: ServiceError | null, reply?: unknown) =>
+          error ? reject(suretyError(error)) : resolve(reply),
       );
       options.signal?.addEventListener('abort', () => call.cancel(), { once: true });
     });
