@@ -1,4 +1,6 @@
 import type { DescFile, DescService } from '@bufbuild/protobuf';
+import { file_google_rpc_error_details } from '../gen/google/rpc/error_details_pb.js';
+import { file_google_rpc_status } from '../gen/google/rpc/status_pb.js';
 import { file_grpc_health_v1_health } from '../gen/grpc/health/v1/health_pb.js';
 import { file_grpc_reflection_v1_reflection } from '../gen/grpc/reflection/v1/reflection_pb.js';
 import { file_grpc_reflection_v1alpha_reflection } from '../gen/grpc/reflection/v1alpha/reflection_pb.js';
@@ -32,6 +34,9 @@ const ROOTS: readonly DescFile[] = [
   file_grpc_health_v1_health,
   file_grpc_reflection_v1_reflection,
   file_grpc_reflection_v1alpha_reflection,
+  // No file imports them: they travel in errors.
+  file_google_rpc_status,
+  file_google_rpc_error_details,
 ];
 
 /** Every file of the contract with all that it imports. */

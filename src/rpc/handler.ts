@@ -40,11 +40,19 @@ export type StreamHandler<I extends DescMessage, O extends DescMessage> = (
   context: CallContext,
 ) => AsyncIterable<MessageInitShape<O>>;
 
+/** Answers a stream of requests with a stream; refuses by throwing `Refused`. */
+export type BidiHandler<I extends DescMessage, O extends DescMessage> = (
+  requests: AsyncIterable<MessageShape<I>>,
+  context: CallContext,
+) => AsyncIterable<MessageInitShape<O>>;
+
 /** One handler per method of a service, by the method's local name. */
 export type ServiceHandlers<Methods extends GenServiceMethods> = {
   readonly [Name in keyof Methods]: Methods[Name]['methodKind'] extends 'server_streaming'
     ? StreamHandler<Methods[Name]['input'], Methods[Name]['output']>
-    : UnaryHandler<Methods[Name]['input'], Methods[Name]['output']>;
+    : Methods[Name]['methodKind'] extends 'bidi_streaming'
+      ? BidiHandler<Methods[Name]['input'], Methods[Name]['output']>
+      : UnaryHandler<Methods[Name]['input'], Methods[Name]['output']>;
 };
 
 /** A service with its handlers, ready to be served. */

@@ -113,6 +113,25 @@ export const CODES: Readonly<Record<Reason, Code>> = {
   INTERNAL: Code.INTERNAL,
 };
 
+/** The codes that protocols which are not ours (health, reflection) prescribe for what their callers may not find. */
+const PROTOCOL_CODES = { NOT_FOUND: Code.NOT_FOUND, UNIMPLEMENTED: Code.UNIMPLEMENTED } as const;
+
+/** Thrown by the methods of a foreign protocol to answer as it prescribes; no reason of ours goes with it. */
+export class ProtocolRefused extends Error {
+  override readonly name = 'ProtocolRefused';
+  constructor(
+    private readonly code: keyof typeof PROTOCOL_CODES,
+    message: string,
+  ) {
+    super(message);
+  }
+
+  /** What grpc-js sends. */
+  get status(): StatusObject {
+    return { code: PROTOCOL_CODES[this.code] as number, details: this.message, metadata: new Metadata() };
+  }
+}
+
 /** Where `google.rpc.Status` travels. */
 export const STATUS_DETAILS_KEY = 'grpc-status-details-bin';
 

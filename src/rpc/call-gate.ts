@@ -1,0 +1,117 @@
+import { CertificateRejected } from '../identity/certificate-rejected.js';
+import type { AcceptedPeer, ConnectionPeer } from '../identity/connection-peer.js';
+import type { MethodRow } from '../identity/method-table.js';
+import { type FieldViolation, type Reason, refusal } from '../ledger/refusal.js';
+import { Refused } from '../ledger/run-decision.js';
+import type { Caller, CallerKind, Micros } from '../ledger/types.js';
+import type { CallerRegistry } from './caller-registry.js';
+import type { RequestDomain } from './request-domain.js';
+
+export interface CallGateOptions {
+  readonly registry: CallerRegistry;
+  /** The store's clock; judges whether a certificate has expired. */
+  readonly storeNow: () => Micros;
+  /** The service's own SPIFFE ID. */
+  readonly serviceSpiffeId: string;
+}
+
+/** What is asked of the gate for one call. */
+export interface Admission {
+  /** `package.Service/Method`. */
+  readonly method: string;
+  readonly row: MethodRow;
+  readonly peer: ConnectionPeer;
+  readonly domain: RequestDomain;
+  /** What decoding found. */
+  readonly violation?: FieldViolation;
+}
+
+/** Who calls, as what, and in which domain. */
+export interface Admitted {
+  readonly caller: Caller;
+  readonly kind: CallerKind;
+  readonly domainId: string;
+}
+
+/**
+ * Whom a method is open to: default deny, by the method's row and the caller's kind (identity.md, Callers). A caller is
+ * authenticated before it learns anything, and told that a method is not for it before what is wrong with its request.
+ */
+export class CallGate {
+  readonly #options: CallGateOptions;
+  #draining = false;
+
+  constructor(options: CallGateOptions) {
+    this.#options = options;
+  }
+
+  /** From now on nothing is admitted but what is answered while draining. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** @throws {Refused | CertificateRejected} */
+  async admit({ method, row, peer, domain, violation }: Admission): Promise<Admitted> {
+    const accepted = this.authenticate(peer);
+    if (this.#draining && row.whileDraining !== true)
+      throw refused('DRAINING', 'The service is shutting down.');
+    const { spiffeId, trustDomain } = accepted;
+    const domainId = domain.named ?? trustDomain;
+    const kind = await this.#kindOf(accepted, domainId, row);
+    if (!row.kinds.has(kind)) {
+      throw refused('METHOD_NOT_ALLOWED', `${method} is not open to callers of the kind ${kind}.`, {
+        method,
+        kind,
+      });
+    }
+    const violations = [violation ?? domain.violation(kind)].filter((one) => one !== undefined);
+    if (violations.length > 0) {
+      throw new Refused(refusal('FIELD_INVALID', 'The request breaks a rule of its fields.', { violations }));
+    }
+    const caller: Caller = {
+      spiffeId,
+      trustDomain,
+      leafDigest: accepted.leafSha256,
+      notAfter: accepted.notAfterMicros,
+    };
+    return { caller, kind, domainId };
+  }
+
+  /**
+   * Asks again for a call that lives long.
+   *
+   * @throws {Refused | CertificateRejected} when the caller is no longer what it was admitted as
+   */
+  async readmit(peer: ConnectionPeer, row: MethodRow, { kind, domainId }: Admitted): Promise<void> {
+    if ((await this.#kindOf(this.authenticate(peer), domainId, row)) !== kind) throw unknownCaller();
+  }
+
+  /** @throws {CertificateRejected} also when the certificate expired while the connection lived */
+  authenticate(peer: ConnectionPeer): AcceptedPeer {
+    if (peer.rejected !== undefined) throw new CertificateRejected(peer.rejected);
+    if (peer.notAfterMicros < this.#options.storeNow()) throw new CertificateRejected('EXPIRED');
+    return peer;
+  }
+
+  async #kindOf(peer: AcceptedPeer, domainId: string, row: MethodRow): Promise<CallerKind> {
+    // The lowest of the kinds: no row that is open to the service itself asks for more.
+    if (row.serviceItself === true && peer.spiffeId === this.#options.serviceSpiffeId) return 'auditor';
+    const { registry } = this.#options;
+    const kind = await registry.kindOf(peer, domainId);
+    if (kind !== undefined) return kind;
+    if (domainId === peer.trustDomain) throw unknownCaller();
+    const atHome = await registry.kindOf(peer, peer.trustDomain);
+    if (atHome === undefined) throw unknownCaller();
+    if (!row.kinds.has(atHome)) return atHome;
+    // A caller that is known at home and nothing there: foreign and absent look alike.
+    throw refused('NOT_VISIBLE', 'There is nothing here that the caller may see.');
+  }
+}
+
+function refused(reason: Reason, message: string, metadata?: Readonly<Record<string, string>>): Refused {
+  return new Refused(refusal(reason, message, metadata === undefined ? {} : { metadata }));
+}
+
+function unknownCaller(): Refused {
+  return refused('CALLER_UNKNOWN', 'The SPIFFE ID of the certificate is not that of a current caller.');
+}

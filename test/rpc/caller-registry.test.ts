@@ -1,0 +1,132 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { AcceptedPeer } from '../../src/identity/connection-peer.js';
+import { CallerRegistry, REMEMBER_MS, REMEMBER_UNKNOWN_MS } from '../../src/rpc/caller-registry.js';
+import { StoreClock } from '../../src/rpc/store-clock.js';
+import { CALLERS, FakeRegistry, SERVICE_DOMAIN } from './harness.js';
+
+let reader: FakeRegistry;
+let nowMs: number;
+let registry: CallerRegistry;
+const storeTimes: bigint[] = [];
+
+beforeEach(() => {
+  reader = new FakeRegistry();
+  nowMs = 1_000;
+  storeTimes.length = 0;
+  registry = new CallerRegistry({
+    reader,
+    serviceDomainId: SERVICE_DOMAIN,
+    monotonicMs: () => nowMs,
+    onStoreTime: (now) => void storeTimes.push(now),
+  });
+});
+
+const peer = (spiffeId: string): AcceptedPeer => ({
+  connectionId: 'c1',
+  openedAtMicros: 0n,
+  closed: new AbortController().signal,
+  spiffeId,
+  trustDomain: new URL(spiffeId).host,
+  leafSha256: Buffer.alloc(32),
+  publicKeySha256: Buffer.alloc(32),
+  notAfterMicros: 0n,
+});
+
+describe('what a caller is', () => {
+  it.each(Object.entries(CALLERS))('is what the registry says: %s', async (kind, spiffeId) => {
+    expect(await registry.kindOf(peer(spiffeId), new URL(spiffeId).host)).toBe(kind);
+  });
+
+  it('is nothing in another domain, but for platform operators', async () => {
+    expect(await registry.kindOf(peer(CALLERS.harness), 'globex.test')).toBeUndefined();
+    expect(await registry.kindOf(peer(CALLERS.operator), 'globex.test')).toBe('operator');
+    expect(await registry.kindOf(peer(CALLERS.auditor), 'globex.test')).toBe('auditor');
+    expect(await registry.kindOf(peer(CALLERS.operator), 'absent.test')).toBe('operator');
+    expect(await registry.kindOf(peer(CALLERS.harness), 'absent.test')).toBeUndefined();
+  });
+
+  it('is nothing when the operator is suspended, revoked or of another scope', async () => {
+    const row = reader.operators.get(CALLERS.operator);
+    if (row === undefined) throw new Error('no operator');
+    for (const status of ['suspended', 'revoked'] as const) {
+      reader.operators.set(CALLERS.operator, { ...row, status });
+      for (const domain of [SERVICE_DOMAIN, 'acme.test', 'absent.test']) {
+        expect(await registry.kindOf(peer(CALLERS.operator), domain)).toBeUndefined();
+      }
+    }
+    reader.operators.set(CALLERS.operator, { ...row, scopeDomainId: 'acme.test' });
+    const scoped = peer(CALLERS.operator);
+    expect(await registry.kindOf(scoped, 'acme.test')).toBe('operator');
+    expect(await registry.kindOf(scoped, 'globex.test')).toBeUndefined();
+    expect(await registry.kindOf(scoped, SERVICE_DOMAIN)).toBeUndefined();
+  });
+
+  it('is nothing when the owner is not active', async () => {
+    const row = reader.owners.get(CALLERS.owner);
+    if (row !== undefined) reader.owners.set(CALLERS.owner, { ...row, status: 'suspended' });
+    expect(await registry.kindOf(peer(CALLERS.owner), 'acme.test')).toBeUndefined();
+  });
+});
+
+describe('the memory', () => {
+  it('is of one connection, and lasts five seconds', async () => {
+    const one = peer(CALLERS.executor);
+    await registry.kindOf(one, 'acme.test');
+    reader.kinds.get('acme.test')?.delete(CALLERS.executor);
+    nowMs += REMEMBER_MS - 1;
+    expect(await registry.kindOf(one, 'acme.test')).toBe('executor');
+    expect(reader.read.length).toBe(1);
+    expect(await registry.kindOf(peer(CALLERS.executor), 'acme.test')).toBeUndefined();
+    nowMs += 1;
+    expect(await registry.kindOf(one, 'acme.test')).toBeUndefined();
+  });
+
+  it('of who is unknown is short', async () => {
+    const one = peer('spiffe://acme.test/new');
+    expect(await registry.kindOf(one, 'acme.test')).toBeUndefined();
+    reader.kinds.get('acme.test')?.set('spiffe://acme.test/new', 'worker');
+    expect(await registry.kindOf(one, 'acme.test')).toBeUndefined();
+    nowMs += REMEMBER_UNKNOWN_MS;
+    expect(await registry.kindOf(one, 'acme.test')).toBe('worker');
+  });
+
+  it('serves calls that come together with one reading', async () => {
+    const one = peer(CALLERS.executor);
+    const kinds = await Promise.all(Array.from({ length: 50 }, () => registry.kindOf(one, 'acme.test')));
+    expect(new Set(kinds)).toEqual(new Set(['executor']));
+    expect(reader.read.length).toBe(1);
+    expect(storeTimes).toEqual([reader.now]);
+  });
+
+  it('has no failures in it', async () => {
+    const one = peer(CALLERS.executor);
+    reader.failure = new Error('away');
+    await expect(registry.kindOf(one, 'acme.test')).rejects.toThrow('away');
+    reader.failure = undefined;
+    expect(await registry.kindOf(one, 'acme.test')).toBe('executor');
+  });
+
+  it('is bounded, however many domains a caller names', async () => {
+    const one = peer(CALLERS.operator);
+    await registry.kindOf(one, 'acme.test');
+    for (let index = 0; index < 16; index += 1) await registry.kindOf(one, `d${index}.test`);
+    const before = reader.read.length;
+    await registry.kindOf(one, 'acme.test');
+    expect(reader.read.length).toBe(before + 1);
+  });
+});
+
+describe('the clock of the store between readings', () => {
+  it('goes on with the monotonic clock, takes later readings, and never goes back', () => {
+    let ms = 500;
+    const clock = new StoreClock(1_000_000n, () => ms);
+    expect(clock.now()).toBe(1_000_000n);
+    ms += 1.5;
+    expect(clock.now()).toBe(1_001_500n);
+    clock.observe(900_000n);
+    expect(clock.now()).toBe(1_001_500n);
+    clock.observe(5_000_000n);
+    ms += 1;
+    expect(clock.now()).toBe(5_001_000n);
+  });
+});
