@@ -184,11 +184,16 @@ export class Violations {
 
   /** @throws {Refused} FIELD_INVALID with every violation, where there is one */
   throwIfAny(): void {
-    if (this.found.length > 0) throw fieldsInvalid(this.found);
+    if (this.found.length > 0) throw this.refusal();
+  }
+
+  /** What `throwIfAny` throws. */
+  refusal(): Refused {
+    return fieldsInvalid(this.found);
   }
 
   private path(field: string): string {
-    return this.prefix === '' ? field : `${this.prefix}.${field}`;
+    return [this.prefix, field].filter((part) => part !== '').join('.');
   }
 }
 

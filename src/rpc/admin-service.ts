@@ -1,0 +1,108 @@
+import { AdminService } from '../gen/surety/authority/v1/admin_service_pb.js';
+import { type ExecutedCommand, executeCommand } from '../ledger/authority/execute-command.js';
+import { getDomain, listDomains } from './admin/domains.js';
+import { readCommand } from './admin/read-command.js';
+import {
+  CREDENTIALS,
+  ENTITLEMENTS,
+  GRANTS,
+  GUESTS,
+  getRecord,
+  HARNESSES,
+  listRecords,
+  OPERATORS,
+  OWNERS,
+  PRINCIPALS,
+} from './admin/records.js';
+import { bind, type HandlerTools, type ServiceBinding } from './handler.js';
+import { replyOf } from './reply-of.js';
+
+/** Administration: one signed command for every mutation, and reads of each record (authority.md, Signed commands). */
+export function adminService(tools: HandlerTools): ServiceBinding {
+  return bind(AdminService, {
+    executeCommand: async (request, context) => {
+      const command = await readCommand(tools.reader, context, request.commandJws);
+      return wireResult(await replyOf(tools, context, executeCommand, command));
+    },
+
+    getDomain: async (_request, context) => ({ domain: await getDomain(tools, context) }),
+    listDomains: (request, context) => listDomains(tools, context, request),
+
+    getPrincipal: async (request, context) => ({
+      principal: await getRecord(tools, context, PRINCIPALS, request.principalId),
+    }),
+    listPrincipals: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, PRINCIPALS, request);
+      return { principals: records, nextPageToken };
+    },
+
+    getGuest: async (request, context) => ({
+      guest: await getRecord(tools, context, GUESTS, request.guestId),
+    }),
+    listGuests: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, GUESTS, request);
+      return { guests: records, nextPageToken };
+    },
+
+    getHarness: async (request, context) => ({
+      harness: await getRecord(tools, context, HARNESSES, request.harnessId),
+    }),
+    listHarnesses: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, HARNESSES, request);
+      return { harnesses: records, nextPageToken };
+    },
+
+    getCredential: async (request, context) => ({
+      credential: await getRecord(tools, context, CREDENTIALS, request.credentialId),
+    }),
+    listCredentials: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, CREDENTIALS, request);
+      return { credentials: records, nextPageToken };
+    },
+
+    getEntitlement: async (request, context) => ({
+      entitlement: await getRecord(tools, context, ENTITLEMENTS, request.entitlementId),
+    }),
+    listEntitlements: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, ENTITLEMENTS, request);
+      return { entitlements: records, nextPageToken };
+    },
+
+    getGrant: async (request, context) => ({
+      grant: await getRecord(tools, context, GRANTS, request.grantId),
+    }),
+    listGrants: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, GRANTS, request);
+      return { grants: records, nextPageToken };
+    },
+
+    getOperator: async (request, context) => ({
+      operator: await getRecord(tools, context, OPERATORS, request.spiffeId),
+    }),
+    listOperators: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, OPERATORS, request);
+      return { operators: records, nextPageToken };
+    },
+
+    getOwner: async (request, context) => ({
+      owner: await getRecord(tools, context, OWNERS, request.spiffeId),
+    }),
+    listOwners: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, OWNERS, request);
+      return { owners: records, nextPageToken };
+    },
+  });
+}
+
+function wireResult({ row, duplicate }: ExecutedCommand) {
+  return {
+    result: {
+      commandId: row.adminCommandId,
+      auditPosition: row.auditSeq,
+      entityRevision: row.entityRevision,
+      policyRevision: row.policyRevision,
+      revocationEpoch: row.revocationEpoch,
+    },
+    duplicate,
+  };
+}

@@ -1,0 +1,125 @@
+import { notVisible } from '../../ledger/audit/current-reader.js';
+import type {
+  CredentialRow,
+  EntitlementRow,
+  GrantRow,
+  GuestRow,
+  HarnessRow,
+  OperatorRow,
+  OwnerRow,
+  PrincipalRow,
+} from '../../ledger/authority/records.js';
+import { Refused } from '../../ledger/run-decision.js';
+import type { CallContext, HandlerTools } from '../handler.js';
+import { type ListStatement, readPage } from '../paged-list.js';
+import { requireReader } from '../reader-access.js';
+import { Violations } from '../validate.js';
+import {
+  wireCredential,
+  wireEntitlement,
+  wireGrant,
+  wireGuest,
+  wireHarness,
+  wireOperator,
+  wireOwner,
+  wirePrincipal,
+} from './wire-records.js';
+
+/** SPIFFE IDs are the longest keys. */
+const MAX_KEY_OCTETS = 2048;
+
+/** How records of one kind are read. */
+interface RecordKind<Row, Wire> {
+  /** The statement for one. */
+  readonly one: string;
+  /** The statement for a page. */
+  readonly page: ListStatement<Row>;
+  /** The field of a request that names one. */
+  readonly field: string;
+  readonly wire: (row: Row) => Wire;
+}
+
+function kind<Row, Wire>(
+  one: string,
+  page: string,
+  field: string,
+  key: (row: Row) => string,
+  wire: (row: Row) => Wire,
+): RecordKind<Row, Wire> {
+  return { one: `${one}_by_key`, page: { name: `${page}_page`, key }, field, wire };
+}
+
+export const PRINCIPALS = kind(
+  'principal',
+  'principals',
+  'principal_id',
+  (row: PrincipalRow) => row.principalId,
+  wirePrincipal,
+);
+export const GUESTS = kind('guest', 'guests', 'guest_id', (row: GuestRow) => row.guestId, wireGuest);
+export const HARNESSES = kind(
+  'harness',
+  'harnesses',
+  'harness_id',
+  (row: HarnessRow) => row.harnessId,
+  wireHarness,
+);
+export const CREDENTIALS = kind(
+  'credential',
+  'credentials',
+  'credential_id',
+  (row: CredentialRow) => row.credentialId,
+  wireCredential,
+);
+export const ENTITLEMENTS = kind(
+  'entitlement',
+  'entitlements',
+  'entitlement_id',
+  (row: EntitlementRow) => row.entitlementId,
+  wireEntitlement,
+);
+export const GRANTS = kind('grant', 'grants', 'grant_id', (row: GrantRow) => row.grantId, wireGrant);
+export const OPERATORS = kind(
+  'operator',
+  'operators',
+  'spiffe_id',
+  (row: OperatorRow) => row.spiffeId,
+  wireOperator,
+);
+export const OWNERS = kind('owner', 'owners', 'spiffe_id', (row: OwnerRow) => row.spiffeId, wireOwner);
+
+/**
+ * One record of the domain that the call acts in.
+ *
+ * @throws {Refused} NOT_VISIBLE where it is absent or the caller is no operator of the domain; FIELD_INVALID
+ */
+export async function getRecord<Row extends object, Wire>(
+  tools: HandlerTools,
+  context: CallContext,
+  { one, field, wire }: RecordKind<Row, Wire>,
+  key: string,
+): Promise<Wire> {
+  const violations = new Violations();
+  violations.id(field, key, 1, MAX_KEY_OCTETS);
+  violations.throwIfAny();
+  await requireReader(tools, context, context.domainId, ['operator']);
+  const [row] = await tools.reader.query<Row>(one, [context.domainId, key]);
+  if (!row) throw new Refused(notVisible());
+  return wire(row);
+}
+
+/**
+ * A page of the records of the domain that the call acts in, by their keys.
+ *
+ * @throws {Refused} as `getRecord`
+ */
+export async function listRecords<Row extends object, Wire>(
+  tools: HandlerTools,
+  context: CallContext,
+  { page, wire }: RecordKind<Row, Wire>,
+  request: { readonly pageSize: number; readonly pageToken: string },
+): Promise<{ readonly records: Wire[]; readonly nextPageToken: string }> {
+  await requireReader(tools, context, context.domainId, ['operator']);
+  const { rows, nextPageToken } = await readPage(tools.reader, page, context.domainId, request);
+  return { records: rows.map(wire), nextPageToken };
+}
