@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sha256 } from '../../src/ledger/encoding.js';
+import { ConnectionPool } from '../../src/store/connection-pool.js';
+import { sweepNonces } from '../../src/store/sweep-nonces.js';
+import { PgTestClock } from '../../src/store/test-clock.js';
+import { type EffectWorld, nowMicros, openWorld } from '../support/effect-world.js';
+
+const SECOND = 1_000_000n;
+
+let world: EffectWorld;
+let pool: ConnectionPool;
+
+beforeAll(async () => {
+  world = await openWorld();
+  // The service's role: it may remove a nonce that is over, and never change one.
+  pool = new ConnectionPool({ url: world.database.serviceUrl, applicationName: 'surety-test' }, 4);
+});
+
+afterAll(async () => {
+  await pool.close();
+  await world.close();
+});
+
+beforeEach(async () => {
+  for (const table of ['replay_nonces', 'transition_nonces']) {
+    await world.admin.query(
+      `ALTER TABLE ${table} DISABLE TRIGGER USER; DELETE FROM ${table}; ALTER TABLE ${table} ENABLE TRIGGER USER`,
+    );
+  }
+});
+
+const seedReplay = (name: string, expiresAt: bigint) =>
+  world.seed('replay_nonces', [
+    { nonceKey: sha256(name), consumptionId: 'verification-0001', consumedAt: 0n, expiresAt },
+  ]);
+const seedTransition = (name: string, expiresAt: bigint) =>
+  world.seed('transition_nonces', [
+    { registrationId: 'reg-1', nonceDigest: sha256(name), statementDigest: sha256('x'), expiresAt },
+  ]);
+
+const left = async (table: string) =>
+  Number((await world.admin.query(`SELECT count(*) AS n FROM ${table}`)).rows[0].n);
+
+describe('the sweep of spent nonces', () => {
+  test('removes replay nonces a minute after their carrier, transition nonces at their time, and no others', async () => {
+    const now = nowMicros();
+    await seedReplay('gone', now - 61n * SECOND);
+    await seedReplay('in its grace', now - 50n * SECOND);
+    await seedReplay('live', now + SECOND);
+    await seedTransition('gone', now - SECOND);
+    await seedTransition('live', now + 30n * SECOND);
+    expect(await sweepNonces(pool)).toEqual({ replay: 1, transition: 1 });
+    expect([await left('replay_nonces'), await left('transition_nonces')]).toEqual([2, 1]);
+    expect(await sweepNonces(pool)).toEqual({ replay: 0, transition: 0 });
+  });
+
+  test('goes on in batches until nothing is left', async () => {
+    for (let i = 0; i < 25; i += 1) await seedReplay(`gone-${i}`, 1n);
+    expect(await sweepNonces(pool, { batch: 10 })).toEqual({ replay: 25, transition: 0 });
+    expect(await left('replay_nonces')).toBe(0);
+  });
+
+  test('ends between two batches when it is told to', async () => {
+    for (let i = 0; i < 3; i += 1) await seedReplay(`gone-${i}`, 1n);
+    expect(await sweepNonces(pool, { signal: AbortSignal.abort() })).toEqual({ replay: 0, transition: 0 });
+    expect(await left('replay_nonces')).toBe(3);
+  });
+
+  test('two at once remove each row once, and neither fails', async () => {
+    for (let i = 0; i < 60; i += 1) await seedReplay(`gone-${i}`, 1n);
+    const swept = await Promise.all([sweepNonces(pool, { batch: 7 }), sweepNonces(pool, { batch: 7 })]);
+    await sweepNonces(pool);
+    expect(swept[0].replay + swept[1].replay).toBeLessThanOrEqual(60);
+    expect(await left('replay_nonces')).toBe(0);
+  });
+
+  test('leaves what another transaction holds for later, within half a second', async () => {
+    await seedReplay('held', 1n);
+    await world.admin.query('BEGIN');
+    await world.admin.query('SELECT 1 FROM replay_nonces FOR UPDATE');
+    const began = performance.now();
+    expect(await sweepNonces(pool)).toEqual({ replay: 0, transition: 0 });
+    expect(performance.now() - began).toBeLessThan(2_000);
+    await world.admin.query('COMMIT');
+    expect((await sweepNonces(pool)).replay).toBe(1);
+  });
+
+  test("goes by the store's clock with the offset of a test database", async () => {
+    const clock = new PgTestClock(pool);
+    await seedReplay('soon', nowMicros() + 100n * SECOND);
+    const before = (await clock.now()) as bigint;
+    expect((await sweepNonces(pool)).replay).toBe(0);
+    const after = (await clock.advance(161n * SECOND)) as bigint;
+    expect(after - before).toBeGreaterThanOrEqual(161n * SECOND);
+    expect((await sweepNonces(pool)).replay).toBe(1);
+  });
+
+  test('the clock of a database that is none for tests does not move', async () => {
+    await world.admin.query('UPDATE service_state SET clock_offset = 0, test_database = false');
+    const clock = new PgTestClock(pool);
+    expect(await clock.now()).toBeUndefined();
+    expect(await clock.advance(SECOND)).toBeUndefined();
+    await world.admin.query('UPDATE service_state SET test_database = true');
+  });
+});
