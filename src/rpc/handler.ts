@@ -1,5 +1,6 @@
 import type { DescMessage, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
 import type { GenService, GenServiceMethods } from '@bufbuild/protobuf/codegenv2';
+import type { ProofKeyCache } from '../identity/proof-key-cache.js';
 import type { CommandRunner } from '../lane/lanes.js';
 import type { Caller, CallerKind } from '../ledger/types.js';
 import type { Reader } from '../store/reader.js';
@@ -26,6 +27,8 @@ export interface HandlerTools {
   readonly reader: Reader;
   /** A fresh id: the prefix, `_`, and 128 random bits in lower-case base32. */
   readonly newId: (prefix: string) => string;
+  /** Public keys of workloads, by domain and thumbprint (`src/rpc/proof-keys.ts`); who stores a key forgets its miss. */
+  readonly proofKeys: ProofKeyCache;
 }
 
 /** Answers one request; refuses by throwing `Refused`. */

@@ -17,5 +17,6 @@ export const acknowledgeTerminal = transition<'terminal'>(ACKNOWLEDGE, (draft, a
       outputDigest: output.provenanceDigest,
     },
     audit: { provenanceDigest: output.provenanceDigest },
+    output,
   };
 });

@@ -17,5 +17,6 @@ export const reconcile = transition<'reconciliation'>(RECONCILE, (draft, at) => 
       outputDigest: output.provenanceDigest,
     },
     audit: { provenanceDigest: output.provenanceDigest },
+    output,
   };
 });

@@ -1,6 +1,7 @@
 import type { CommandBase } from '../decision.js';
 import type { GrantRow } from '../authority/records.js';
 import type { RegistrationRow } from '../identity/records.js';
+import type { ProvenanceRow } from '../provenance/records.js';
 import type { Caller, Digest, EffectState, WorkloadRole } from '../types.js';
 import type { Evidence, EvidenceKind } from './evidence.js';
 import type { EffectRow } from './records.js';
@@ -30,6 +31,8 @@ export interface TransitionCommand<K extends EvidenceKind = EvidenceKind> extend
 export interface TransitionReply {
   readonly effect: EffectRow;
   readonly duplicate: boolean;
+  /** The record of the output, of a terminal state that a workload reached. */
+  readonly output?: ProvenanceRow | undefined;
 }
 
 /** What tells the four transitions apart. */

@@ -1,4 +1,5 @@
 import { accept, type Decision, type Outcome, refuse } from '../decision.js';
+import type { ProvenanceRow } from '../provenance/records.js';
 import { type Refusal, refusal } from '../refusal.js';
 import type { Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
@@ -29,11 +30,15 @@ import type {
 import { isTerminal } from '../types.js';
 import { verifiedEffect } from './verified-effect.js';
 
-/** What a transition makes of the effect: the change of its row, and what else the log says. */
+/** What a transition makes of the effect: the change of its row, what else the log says, the record of the output. */
 export type Advance<K extends EvidenceKind> = (
   draft: Draft,
   at: TransitionCase<K>,
-) => { readonly change: EffectChange; readonly audit?: Pick<StepAudit, 'provenanceDigest'> };
+) => {
+  readonly change: EffectChange;
+  readonly audit?: Pick<StepAudit, 'provenanceDigest'>;
+  readonly output?: ProvenanceRow;
+};
 
 /**
  * One of the four transitions by workloads as a decision: the rules of effects.md in their order, the first reason wins,
@@ -96,8 +101,8 @@ function decide<K extends EvidenceKind>(
 
   // Rule 4.
   if (isExactDuplicate(at)) {
-    if (isTerminal(effect.state)) checkedOutput(draft, at);
-    return accept({ effect, duplicate: true });
+    const output = isTerminal(effect.state) ? checkedOutput(draft, at) : undefined;
+    return accept({ effect, duplicate: true, output });
   }
 
   // Rule 5.
@@ -116,7 +121,7 @@ function decide<K extends EvidenceKind>(
   if (refused) return refuse(refused);
 
   // Rule 13.
-  return accept({ effect: step(draft, at, advance), duplicate: false });
+  return accept({ ...step(draft, at, advance), duplicate: false });
 }
 
 /** The peer is a caller of the domain, of the kind that the RPC is for, with a certificate that is still valid. */
@@ -148,9 +153,13 @@ function toStateRefusal({ kind, command }: TransitionCase): Refusal | undefined 
       });
 }
 
-function step<K extends EvidenceKind>(draft: Draft, at: TransitionCase<K>, advance: Advance<K>) {
+function step<K extends EvidenceKind>(
+  draft: Draft,
+  at: TransitionCase<K>,
+  advance: Advance<K>,
+): Omit<TransitionReply, 'duplicate'> {
   const { command, registration, effect } = at;
-  const { change, audit } = advance(draft, at);
+  const { change, audit, output } = advance(draft, at);
   spendNonce(draft, at);
   const next = takeStep(
     draft,
@@ -167,5 +176,5 @@ function step<K extends EvidenceKind>(draft: Draft, at: TransitionCase<K>, advan
     },
   );
   putReceipt(draft, at, { step: next.step, late: false });
-  return next;
+  return { effect: next, output };
 }

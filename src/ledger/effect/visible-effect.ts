@@ -1,0 +1,179 @@
+import { currentReader, notVisible } from '../audit/current-reader.js';
+import { type Actor, currentActor } from '../authority/current-actor.js';
+import { sameDigest } from '../encoding.js';
+import type { RegistrationRow } from '../identity/records.js';
+import { MAX_ISSUE_AHEAD } from '../identity/registration-rules.js';
+import type { Reads } from '../reads.js';
+import { type Reason, type Refusal, refusal } from '../refusal.js';
+import { Refused } from '../run-decision.js';
+import type { Caller, CallerKind, WorkloadRole } from '../types.js';
+import type { Draft } from '../working-set.js';
+import type { EffectRow } from './records.js';
+import { RECONCILER_PREFIX } from './rules/independence.js';
+import { type EffectPlace, isVisibleToWorkload } from './rules/visible.js';
+import { readEffect } from './verified-effect.js';
+
+/** Who asks to see effects. */
+export interface ViewerRequest {
+  readonly caller: Caller;
+  /** What the caller was admitted as; its row must still say so. */
+  readonly kind: CallerKind;
+  /** For a workload: the registration that it speaks as, a selector that is checked against the peer. */
+  readonly registrationId?: string | undefined;
+}
+
+/** Who sees effects, judged by the rows of one transaction (effects.md, Visible). */
+export type EffectViewer =
+  /** What it reserved itself. */
+  | { readonly as: 'actor'; readonly actor: Actor }
+  /** What any of its registrations in force is for, or has started or settled. */
+  | {
+      readonly as: 'workload';
+      readonly role: WorkloadRole;
+      readonly registrations: readonly RegistrationRow[];
+    }
+  /** Operators and auditors: all of the domain. */
+  | { readonly as: 'overseer' };
+
+/** Which systems the domain names for a sink, by the sink. */
+export type SinkSystems = ReadonlyMap<string, readonly string[]>;
+
+const ROLES: { readonly [K in CallerKind]?: WorkloadRole } = {
+  executor: 'effect_executor',
+  reconciler: 'effect_reconciler',
+};
+
+/** The rows that say who somebody is. */
+export function viewerReads({ caller, kind, registrationId }: ViewerRequest): Reads {
+  const ids = [caller.spiffeId];
+  if (kind === 'harness') return { callerHarness: ids };
+  if (ROLES[kind] === undefined) return { operators: ids, platformOperators: ids };
+  return registrationId === undefined
+    ? { callers: ids, registrationsOfSpiffeId: ids }
+    : { callers: ids, registrations: [registrationId] };
+}
+
+/**
+ * Who the caller is as a viewer of effects. Nothing here depends on an effect, so a refusal tells nothing of any. Needs
+ * the reads of {@link viewerReads}.
+ *
+ * @throws {Refused} the reasons of `currentActor` and `currentReader`; for a workload CALLER_UNKNOWN, METHOD_NOT_ALLOWED,
+ *   NOT_VISIBLE where the selected registration is not the peer's, WORKLOAD_NOT_CURRENT where none is in force
+ */
+export function effectViewer(draft: Draft, request: ViewerRequest): EffectViewer {
+  const { caller, kind } = request;
+  if (kind === 'harness') {
+    const result = currentActor(draft, caller);
+    if ('refused' in result) throw new Refused(result.refused);
+    return { as: 'actor', actor: result.actor };
+  }
+  const role = ROLES[kind];
+  if (role !== undefined) return workloadViewer(draft, request, role);
+  const result = currentReader(draft, caller, ['operator', 'auditor']);
+  if ('refused' in result) throw new Refused(result.refused);
+  return { as: 'overseer' };
+}
+
+/**
+ * An effect that the viewer may see, its row held against the log. Needs the read `effects`.
+ *
+ * @throws {Refused} NOT_VISIBLE where it may not, or there is none: both look alike; DATA_CORRUPT
+ */
+export function visibleEffect(draft: Draft, viewer: EffectViewer, effectId: string): EffectRow {
+  const stored = draft.get('effects', effectId);
+  const effect = stored && seesEffect(viewer, stored) ? readEffect(draft, effectId) : undefined;
+  if (!effect) throw new Refused(notVisible());
+  return effect;
+}
+
+/** Whether the viewer may see an effect of its domain (effects.md, Visible). */
+export function seesEffect(viewer: EffectViewer, effect: EffectRow): boolean {
+  switch (viewer.as) {
+    case 'overseer':
+      return true;
+    case 'actor': {
+      const { harness, kind, id } = viewer.actor;
+      return effect.harnessId === harness.harnessId && effect.actorKind === kind && effect.actorId === id;
+    }
+    case 'workload':
+      return viewer.registrations.some((one) => isVisibleToWorkload(one, viewer.role, effect));
+  }
+}
+
+/**
+ * Whether an effect belongs in the viewer's lists and watches: operators and auditors have all of the domain, reconcilers
+ * what they may see at the sinks of their system, others have none.
+ */
+export function listsEffect(viewer: EffectViewer, effect: EffectPlace, systems: SinkSystems): boolean {
+  if (viewer.as === 'overseer') return true;
+  if (viewer.as !== 'workload' || viewer.role !== 'effect_reconciler') return false;
+  const named = systems.get(effect.sink) ?? [];
+  return viewer.registrations.some((one) => {
+    const system = authoritySystem(one);
+    return (
+      system !== undefined && named.includes(system) && isVisibleToWorkload(one, 'effect_reconciler', effect)
+    );
+  });
+}
+
+/** The system that a reconciler's registration speaks for; undefined: none. */
+export function authoritySystem({ workloadId }: RegistrationRow): string | undefined {
+  return workloadId.startsWith(RECONCILER_PREFIX) ? workloadId.slice(RECONCILER_PREFIX.length) : undefined;
+}
+
+function workloadViewer(draft: Draft, request: ViewerRequest, role: WorkloadRole): EffectViewer {
+  const { caller, kind } = request;
+  const row = draft.get('callers', caller.spiffeId);
+  if (!row || caller.trustDomain !== draft.domainId || caller.notAfter <= draft.now) {
+    throw refused('CALLER_UNKNOWN', 'The caller is not registered in the domain.');
+  }
+  if (row.kind !== kind) {
+    throw refused('METHOD_NOT_ALLOWED', 'The caller is of another kind by now.', { kind: row.kind });
+  }
+  const own = ownRegistrations(draft, request);
+  const judged = own.map((registration) => ({
+    registration,
+    rule: lapse(draft, caller, role, registration),
+  }));
+  const registrations = judged
+    .filter(({ rule }) => rule === undefined)
+    .map(({ registration }) => registration);
+  if (registrations.length > 0) return { as: 'workload', role, registrations };
+  throw refused('WORKLOAD_NOT_CURRENT', 'The caller has no registration in force.', {
+    rule: judged[0]?.rule ?? 'registration',
+  });
+}
+
+/** A registration of somebody else looks like one that is not there. */
+function ownRegistrations(draft: Draft, { caller, registrationId }: ViewerRequest): RegistrationRow[] {
+  if (registrationId === undefined) return draft.find('registrationsOfSpiffeId', caller.spiffeId);
+  const registration = draft.get('registrations', registrationId);
+  if (registration?.spiffeId !== caller.spiffeId) throw new Refused(notVisible());
+  return [registration];
+}
+
+/** Why a registration is not in force for its peer (effects.md, Transitions 2 and 3); undefined: it is. */
+function lapse(
+  draft: Draft,
+  caller: Caller,
+  role: WorkloadRole,
+  registration: RegistrationRow,
+): string | undefined {
+  const { domain, now } = draft;
+  if (registration.status !== 'active') return 'status';
+  if (registration.issuedAt > now + MAX_ISSUE_AHEAD) return 'issue_time';
+  if (registration.expiresAt <= now) return 'expiry';
+  if (registration.role !== role) return 'role';
+  if (registration.parentEventId === null && !domain.allowStanding) return 'standing';
+  if (domain.status !== 'active') return 'domain';
+  if (registration.revocationEpoch !== domain.revocationEpoch) return 'revocation_epoch';
+  const bound = registration.certificateBinding === 'certificate';
+  if (bound && !sameDigest(registration.certificateDigest ?? undefined, caller.leafDigest)) {
+    return 'certificate';
+  }
+  return undefined;
+}
+
+function refused(reason: Reason, message: string, metadata: Refusal['metadata'] = {}): Refused {
+  return new Refused(refusal(reason, message, { metadata }));
+}

@@ -1,0 +1,169 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { EffectSchema } from '../../gen/surety/effect/v1/effect_pb.js';
+import type { ListEffectsRequest } from '../../gen/surety/effect/v1/effect_service_pb.js';
+import { effectOutput, shownEffectReads } from '../../ledger/effect/effect-output.js';
+import { verifiedEffect } from '../../ledger/effect/verified-effect.js';
+import type { ViewerRequest } from '../../ledger/effect/visible-effect.js';
+import { DAY, type EffectState, type Micros } from '../../ledger/types.js';
+import type { Reader } from '../../store/reader.js';
+import type { CallContext, HandlerTools } from '../handler.js';
+import { encodePageToken, type PageFilter, readPageToken } from '../page-token.js';
+import { Violations } from '../validate.js';
+import { STATES, wireEffect } from './encode-effect.js';
+import { gather } from './read-effect.js';
+import { MAX_POSITION, readPosition, readViewer } from './read-request.js';
+import { isListed, type ListScope, readListScope } from './list-scope.js';
+
+/** So many rows does one statement look at: some 10 ms, far below what may hold up the domain's row. */
+const MAX_SCANNED = 5_000;
+/** And so many statements does one call send; a page that is not full by then says where to go on. */
+const MAX_SCANS = 20;
+const MAX_NAME_OCTETS = 256;
+/** Longer than any domain is old. */
+const MAX_AGE: Micros = 36_500n * DAY;
+
+type EffectInit = MessageInitShape<typeof EffectSchema>;
+
+/** What is asked for; empty texts ask for all. */
+interface EffectFilter {
+  readonly state: EffectState | '';
+  readonly sink: string;
+  readonly eventId: string;
+  readonly effectKey: string;
+  readonly minAge: Micros;
+}
+
+/** A row of the query `effects_after`; the effect is null where none matched. */
+interface ScanRow {
+  readonly effectId: string | null;
+  readonly fence: bigint | null;
+  /** Of the last row that was looked at; null where there was none. */
+  readonly lastFence: bigint | null;
+  readonly scanned: bigint;
+}
+
+/** What one statement found. */
+interface Scan {
+  readonly effectIds: readonly string[];
+  /** The fence behind which the next one looks; undefined: there is nothing behind it. */
+  readonly next: bigint | undefined;
+}
+
+/**
+ * A page of effects in the order of their fences (effects.md, Cancel, reads, retry). Each row is held against the log; one
+ * that contradicts it ends the call with DATA_CORRUPT, naming it, since a list that left it out would hide it.
+ */
+export async function listEffects(
+  { reader }: Pick<HandlerTools, 'reader'>,
+  request: ListEffectsRequest,
+  context: CallContext,
+): Promise<{ effects: EffectInit[]; nextPageToken: string }> {
+  const { domainId } = context;
+  const violations = new Violations();
+  const filter = readFilter(violations, request);
+  const asker = readViewer(violations, context, request.registrationId);
+  const pageSize = violations.pageSize('page_size', request.pageSize);
+  const list = pageFilter(domainId, asker, filter);
+  let after = readPosition(violations, readPageToken(violations, request.pageToken, list, 1)?.[0]);
+  violations.throwIfAny();
+
+  const scope = await readListScope(reader, domainId, asker);
+  const effects: EffectInit[] = [];
+  for (let scans = 0; scans < MAX_SCANS && effects.length < pageSize; scans += 1) {
+    const scan = await scanEffects(reader, {
+      domainId,
+      scope,
+      filter,
+      after,
+      wanted: pageSize - effects.length,
+    });
+    effects.push(...(await showEffects(reader, domainId, scope, filter, scan.effectIds)));
+    if (scan.next === undefined) return { effects, nextPageToken: '' };
+    after = scan.next;
+  }
+  return { effects, nextPageToken: encodePageToken(list, [after.toString()]) };
+}
+
+function readFilter(violations: Violations, request: ListEffectsRequest): EffectFilter {
+  const name = (field: string, value: string) =>
+    violations.optionalId(field, value, 1, MAX_NAME_OCTETS) ?? '';
+  return {
+    state: request.state === 0 ? '' : violations.choice('state', request.state, STATES),
+    sink: name('output_sink', request.outputSink),
+    eventId: name('event_id', request.eventId),
+    effectKey: name('effect_key', request.effectKey),
+    minAge: violations.optionalDuration('min_age', request.minAge, 0n, MAX_AGE) ?? 0n,
+  };
+}
+
+function pageFilter(domainId: string, { registrationId }: ViewerRequest, filter: EffectFilter): PageFilter {
+  const { state, sink, eventId, effectKey, minAge } = filter;
+  return ['effects', domainId, registrationId, state, sink, eventId, effectKey, minAge];
+}
+
+async function scanEffects(
+  reader: Reader,
+  input: {
+    readonly domainId: string;
+    readonly scope: ListScope;
+    readonly filter: EffectFilter;
+    readonly after: bigint;
+    readonly wanted: number;
+  },
+): Promise<Scan> {
+  const { domainId, scope, filter, after, wanted } = input;
+  const sinks = scope.systems === undefined ? null : [...scope.systems.keys()];
+  const events = filter.eventId === '' ? scope.eventIds : [filter.eventId];
+  if (sinks?.length === 0 || events?.length === 0) return { effectIds: [], next: undefined };
+  // One more than wanted tells whether there is another page.
+  const limit = wanted + 1;
+  const scanned = isEverything(filter) && sinks === null ? limit : MAX_SCANNED;
+  const place = events !== undefined ? 'events' : filter.state === 'UNKNOWN' ? 'unknown' : 'all';
+  const rows = await reader.query<ScanRow>('effects_after', [
+    domainId,
+    after,
+    scanned,
+    limit,
+    place,
+    events ?? [],
+    filter.state,
+    filter.sink,
+    filter.effectKey,
+    filter.minAge,
+    sinks,
+  ]);
+  return readScan(rows, scanned, wanted);
+}
+
+function isEverything({ state, sink, eventId, effectKey, minAge }: EffectFilter): boolean {
+  return state === '' && sink === '' && eventId === '' && effectKey === '' && minAge === 0n;
+}
+
+function readScan(rows: readonly ScanRow[], limit: number, wanted: number): Scan {
+  const found = rows.filter((row) => row.effectId !== null);
+  const effectIds = found.slice(0, wanted).map((row) => row.effectId as string);
+  if (found.length > wanted) return { effectIds, next: found[wanted - 1]?.fence ?? MAX_POSITION };
+  const exhausted = Number(rows[0]?.scanned ?? 0n) < limit;
+  return { effectIds, next: exhausted ? undefined : (rows[0]?.lastFence ?? undefined) };
+}
+
+/** What was found may have changed since: it is read again with its entry of the log, in one snapshot, and judged again. */
+async function showEffects(
+  reader: Reader,
+  domainId: string,
+  scope: ListScope,
+  filter: EffectFilter,
+  effectIds: readonly string[],
+): Promise<EffectInit[]> {
+  if (effectIds.length === 0) return [];
+  const draft = await gather(reader, domainId, shownEffectReads(effectIds));
+  const shown: EffectInit[] = [];
+  for (const effectId of effectIds) {
+    const stored = draft.get('effects', effectId);
+    if (!stored || !isListed(scope, stored)) continue;
+    const effect = verifiedEffect(draft, stored);
+    if (filter.state !== '' && effect.state !== filter.state) continue;
+    shown.push(wireEffect(domainId, effect, effectOutput(draft, effect)));
+  }
+  return shown;
+}
