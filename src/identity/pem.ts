@@ -15,9 +15,9 @@ const BEGIN = /-----BEGIN /g;
  */
 export function readPem(text: string, label: string): Buffer[] {
   const blocks = [...text.matchAll(BLOCK)];
-  if (blocks.length === 0) throw new PemInvalid(`no ${label} in it`);
-  if (blocks.length !== [...text.matchAll(BEGIN)].length)
-    throw new PemInvalid('a block is cut short or not base64');
+  const begun = [...text.matchAll(BEGIN)].length;
+  if (begun === 0) throw new PemInvalid(`no ${label} in it`);
+  if (blocks.length !== begun) throw new PemInvalid('a block is cut short or not base64');
   return blocks.map(([, found, body = '']) => {
     if (found !== label) throw new PemInvalid(`${found} where only ${label} may be`);
     const base64 = body.replace(/[\r\n]/g, '');

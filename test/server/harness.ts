@@ -1,3 +1,10 @@
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect as connectHttp2,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from 'node:http2';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import {
   Client,
@@ -298,6 +305,75 @@ export function rawTls(harness: Harness, options: ConnectionOptions = {}): Promi
       resolve(socket);
     });
   });
+}
+
+/** A gRPC message frame. */
+export function frame(content: Uint8Array, compressed = false): Buffer {
+  const head = Buffer.alloc(5);
+  head[0] = compressed ? 1 : 0;
+  head.writeUInt32BE(content.length, 1);
+  return Buffer.concat([head, content]);
+}
+
+/** An HTTP/2 client that sends what it is told to. */
+export class RawCaller {
+  readonly session: ClientHttp2Session;
+
+  constructor(harness: Harness, certificate = harness.authorities.acme.leaf(CALLER_ID)) {
+    this.session = connectHttp2(`https://localhost:${harness.port}`, {
+      ca: harness.authorities.surety.pem,
+      cert: certificate.pem,
+      key: certificate.keyPem,
+      // Its own limit must not be what ends a test of the server's.
+      maxSessionMemory: 4_096,
+    });
+    this.session.on('error', () => {});
+  }
+
+  open(name: keyof typeof SERVICE, headers: OutgoingHttpHeaders = {}): ClientHttp2Stream {
+    const stream = this.session.request({
+      ':method': 'POST',
+      ':path': SERVICE[name].path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      ...headers,
+    });
+    stream.on('error', () => {});
+    return stream;
+  }
+
+  /** Sends `body` and ends the request unless told otherwise; resolves with the status, or how it was reset. */
+  send(
+    name: keyof typeof SERVICE,
+    body: Uint8Array,
+    headers: OutgoingHttpHeaders = {},
+    end = true,
+  ): Promise<Outcome> {
+    const stream = this.open(name, headers);
+    let received: IncomingHttpHeaders = {};
+    const data: Buffer[] = [];
+    stream.on('response', (response) => {
+      received = { ...received, ...response };
+    });
+    stream.on('trailers', (trailers) => {
+      received = { ...received, ...trailers };
+    });
+    stream.on('data', (chunk: Buffer) => data.push(chunk));
+    stream.write(body);
+    if (end) stream.end();
+    return new Promise((resolve) => {
+      stream.on('close', () => {
+        const code = received['grpc-status'];
+        if (code === undefined) resolve({ code: 'RESET', text: String(stream.rstCode) });
+        else if (code === '0') resolve({ code: 'OK', text: Buffer.concat(data).subarray(5).toString() });
+        else resolve({ code: status[Number(code)] ?? '', text: decodeURI(String(received['grpc-message'])) });
+      });
+    });
+  }
+
+  close(): void {
+    this.session.destroy();
+  }
 }
 
 /** Polls until it holds. */

@@ -1,0 +1,94 @@
+import { once } from 'node:events';
+import { Server } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callLimits } from '../../src/server/call-limits.js';
+import { internalsOf } from '../../src/server/grpc-internals.js';
+import { MAX_CONCURRENT_STREAMS } from '../../src/server/limits.js';
+import { CALLER_ID, Caller, frame, type Harness, RawCaller, startHarness, until } from './harness.js';
+
+let harness: Harness;
+let raw: RawCaller;
+const deadlines: number[] = [];
+let missingInternals = 0;
+
+beforeEach(async () => {
+  deadlines.length = 0;
+  harness = await startHarness({
+    interceptors: [
+      callLimits({ requestTimeoutMs: 150, deadlineCeilingMs: 400 }),
+      (_, call) => {
+        deadlines.push(Number(call.getDeadline()));
+        if (internalsOf(call) === undefined) missingInternals += 1;
+        return call as never;
+      },
+    ],
+  });
+  raw = new RawCaller(harness);
+});
+afterEach(async () => {
+  raw.close();
+  await harness.stop();
+});
+
+describe('what one call may cost', () => {
+  it('finds what it needs inside the grpc-js that is installed', async () => {
+    expect(await raw.send('Size', frame(Buffer.alloc(3)))).toEqual({ code: 'OK', text: '3' });
+    expect(missingInternals).toBe(0);
+    expect(internalsOf(new Server() as never)).toBeUndefined();
+  });
+
+  it('ends a call whose request does not come', async () => {
+    const started = performance.now();
+    const outcome = await raw.send('Size', frame(Buffer.alloc(100)).subarray(0, 50), {}, false);
+    expect(outcome).toEqual({ code: 'DEADLINE_EXCEEDED', text: 'the request was not sent in time' });
+    expect(performance.now() - started).toBeGreaterThan(140);
+    expect(await raw.send('Size', frame(Buffer.alloc(3)))).toEqual({ code: 'OK', text: '3' });
+  });
+
+  it('ends a call that takes longer than any may, and tells the handler beforehand', async () => {
+    const caller = new Caller(harness, harness.authorities.acme.leaf(CALLER_ID));
+    const started = Date.now();
+    expect(await caller.call('Hang')).toEqual({
+      code: 'DEADLINE_EXCEEDED',
+      text: 'no call may take this long',
+    });
+    expect(Date.now() - started).toBeLessThan(5_000);
+    expect(deadlines[0]).toBeLessThanOrEqual(Date.now());
+    caller.close();
+  });
+
+  it('sets no ceiling to a stream of replies', async () => {
+    const stream = raw.open('Watch');
+    stream.end(frame(Buffer.alloc(0)));
+    stream.resume();
+    await once(stream, 'response');
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect(stream.closed).toBe(false);
+    expect(deadlines).toEqual([Infinity]);
+    stream.close();
+  });
+
+  it('takes one message and no second', async () => {
+    const two = Buffer.concat([frame(Buffer.alloc(3)), frame(Buffer.alloc(3))]);
+    expect(await raw.send('Size', two)).toEqual({
+      code: 'RESOURCE_EXHAUSTED',
+      text: 'more than one request message',
+    });
+  });
+
+  it('gives back the place of a call that was answered before its request had ended', async () => {
+    for (let each = 0; each < 3 * MAX_CONCURRENT_STREAMS; each += 1) {
+      const tooLarge = Buffer.from([0, 0xff, 0xff, 0xff, 0xff]);
+      expect(await raw.send('Size', tooLarge, {}, false)).toMatchObject({ code: 'RESOURCE_EXHAUSTED' });
+    }
+    expect(await raw.send('Size', frame(Buffer.alloc(3)))).toEqual({ code: 'OK', text: '3' });
+  });
+
+  it('leaves no timer behind', async () => {
+    const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+    await raw.send('Size', frame(Buffer.alloc(3)));
+    const before = timers();
+    await Promise.all(Array.from({ length: 50 }, () => raw.send('Size', frame(Buffer.alloc(3)))));
+    await until(() => timers() <= before, 'the end of the timers', 100);
+  });
+});
