@@ -55,7 +55,7 @@ export async function registerWorkload(
 /** The registration that a wish becomes. */
 export function registrationSpec(
   wish: WorkloadWish,
-  key: SigningKey,
+  key: Pick<SigningKey, 'publicKey'>,
   at: { readonly revocationEpoch: bigint; readonly nowMs: number },
 ): RegistrationSpec {
   const init = {
