@@ -1,16 +1,22 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { FaultOrder } from '../lane/faults.js';
-import type { TlsFiles } from '../server/reload.js';
 import { environmentMistakes } from './environment.js';
 import type { ListenAddress } from './value-types.js';
 import { VARIABLES, type Values, type Variable, type VariableName } from './variables.js';
+
+/** Where the service's certificate, its key and the bundles are. */
+export interface TlsPaths {
+  readonly certificateFile: string;
+  readonly keyFile: string;
+  readonly bundlesDirectory: string;
+}
 
 /** What a process was told, checked. */
 export interface Configuration {
   readonly listen: ListenAddress;
   readonly adminListen: ListenAddress;
   /** Undefined: development certificates are to be made. */
-  readonly tls: TlsFiles | undefined;
+  readonly tls: TlsPaths | undefined;
   /** Undefined: the embedded Postgres is to be started. */
   readonly databaseUrl: string | undefined;
   readonly migrationUrl: string | undefined;

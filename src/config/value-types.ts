@@ -10,7 +10,7 @@ export interface ListenAddress {
 
 const MAX_PORT = 65_535;
 
-const listenPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]\s]+)):(\d{1,5})$/;
+const listenPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/;
 
 /** `host:port`, an IPv6 address in brackets. */
 export const listenAddress = z.string().transform((text, context): ListenAddress => {

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import { MAX_CONNECTION_AGE_MS } from '../server/limits.js';
 import {
   databaseUrl,
   fault,
@@ -86,7 +85,7 @@ export const VARIABLES = {
   SURETY_CONNECTION_MAX_AGE_MS: {
     about: 'Milliseconds after which a connection is asked to go (GOAWAY), give or take a tenth.',
     type: integer(1_000, 86_400_000),
-    fallback: String(MAX_CONNECTION_AGE_MS),
+    fallback: '3600000',
   },
   SURETY_DRAIN_GRACE_MS: {
     about: 'Milliseconds that calls have to end after SIGTERM, before their connections are cut.',

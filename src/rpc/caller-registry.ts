@@ -13,9 +13,6 @@ export const REMEMBER_UNKNOWN_MS = 250;
 /** Domains that one connection may have in mind at a time; an operator names a few, a stranger may name many. */
 const MAX_DOMAINS_PER_CONNECTION = 16;
 
-/** The kinds whose domain is the trust domain of their SPIFFE ID, before any read (identity.md, Callers). */
-const AT_HOME_ONLY: ReadonlySet<CallerKind> = new Set(['harness', 'executor', 'reconciler', 'worker']);
-
 /** What the registry says of a caller in a domain. `undefined`: nothing. */
 export type Standing = CallerKind | undefined;
 
@@ -112,8 +109,12 @@ function standingIn(set: WorkingSet, peer: AcceptedPeer): Standing {
       return operatorKind(set.get('operators', peer.spiffeId), set.domainId);
     case 'owner':
       return set.get('owners', peer.spiffeId)?.status === 'active' ? 'owner' : undefined;
-    default:
-      return AT_HOME_ONLY.has(row.kind) && peer.trustDomain !== set.domainId ? undefined : row.kind;
+    case 'harness':
+    case 'executor':
+    case 'reconciler':
+    case 'worker':
+      // The domain of these is the trust domain of their SPIFFE ID, before any read (identity.md, Callers).
+      return peer.trustDomain === set.domainId ? row.kind : undefined;
   }
 }
 

@@ -95,7 +95,7 @@ export class GrpcAdapter {
       const served = servedMethod(method, (handlers as Readonly<Record<string, unknown>>)[method.localName]);
       implementation[method.name] = this.#implementation(served);
     }
-    return { definition: definition as unknown as ServiceDefinition, implementation };
+    return { definition, implementation };
   }
 
   #implementation(

@@ -69,5 +69,5 @@ export function bind<Methods extends GenServiceMethods>(
   service: GenService<Methods>,
   handlers: ServiceHandlers<Methods>,
 ): ServiceBinding {
-  return { service, handlers } as unknown as ServiceBinding;
+  return { service, handlers };
 }

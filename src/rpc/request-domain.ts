@@ -25,8 +25,7 @@ const NONE: RequestDomain = { violation: () => undefined };
 /** Prepares the search for a method's requests. @throws when the row names a field that the request does not have */
 export function domainFinder(method: DescMethod, { domain }: MethodRow): DomainFinder {
   if (domain.from === 'own') return () => NONE;
-  if (domain.from === 'command')
-    return (request) => commandDomain(request as { commandJws?: string } | undefined);
+  if (domain.from === 'command') return commandDomain;
   const read = textReader(method.input, domain.field);
   const { field, from } = domain;
   return (request) => {
@@ -68,8 +67,9 @@ function textReader(schema: DescMessage, path: string): (request: object) => str
  * The domain in the header of a signed command whose signature nobody has looked at yet: a selector. Where it cannot be
  * read, the method itself says what is wrong with the command.
  */
-function commandDomain(request: { commandJws?: string } | undefined): RequestDomain {
-  const payload = decodeBase64url(request?.commandJws?.split('.', 3)[1] ?? '');
+function commandDomain(request: object | undefined): RequestDomain {
+  const token = request !== undefined && 'commandJws' in request ? String(request.commandJws) : '';
+  const payload = decodeBase64url(token.split('.', 3)[1] ?? '');
   if (payload === undefined) return NONE;
   try {
     const named = fromBinary(AdminCommandSchema, payload, { readUnknownFields: false }).header?.domainId;

@@ -321,14 +321,14 @@ export function readAll(
 
 /** A reader of a stream that takes nothing, over HTTP/2 itself: grpc-js's client reads ahead. */
 export function slowReader(
-  { port, authorities, certificate }: RpcHarness,
+  rpc: RpcHarness,
   spiffeId: string,
   method: DescMethod,
   request: Buffer,
 ): { readonly session: ClientHttp2Session; readonly stream: ClientHttp2Stream } {
-  const { pem: cert, keyPem: key } = certificate(spiffeId);
-  const ca = (authorities[SERVICE_DOMAIN] as Authority).pem;
-  const session = connect(`https://localhost:${port}`, { ca, cert, key });
+  const { pem: cert, keyPem: key } = rpc.certificate(spiffeId);
+  const ca = (rpc.authorities[SERVICE_DOMAIN] as Authority).pem;
+  const session = connect(`https://localhost:${rpc.port}`, { ca, cert, key });
   session.on('error', () => {});
   const headers = { 'content-type': 'application/grpc', te: 'trailers' };
   const stream = session.request({ ':method': 'POST', ':path': pathOf(method), ...headers });

@@ -47,12 +47,12 @@ describe('the method table', () => {
           const field: (typeof method.input.fields)[number] | undefined = message?.fields.find(
             (one) => one.name === name,
           );
-          expect(field, `${method} ${name}`).toBeDefined();
+          expect(field, `${method.toString()} ${name}`).toBeDefined();
           message = field?.message;
         }
         // And the other way round: a request that has the field is asked for it.
         if (method.input.fields.some(({ name }) => name === 'domain_id'))
-          expect(domain.from, `${method}`).not.toBe('own');
+          expect(domain.from, method.toString()).not.toBe('own');
       }
     }
   });
