@@ -55,7 +55,7 @@ export class Lane {
   private running = false;
   private batch = 0n;
   private seen: SeenHead | undefined;
-  private stopped: Refusal | undefined;
+  private regressed = false;
   private idle: (() => void)[] = [];
 
   constructor(
@@ -76,7 +76,6 @@ export class Lane {
 
   /** Queues a command. */
   submit(item: Pending): void {
-    if (this.stopped) return item.resolve(refused(this.stopped));
     if (this.queue.length >= this.parts.queueLimit) {
       return item.resolve(
         refused(refusal('BACKPRESSURE', 'The queue of the domain is full.', { retryAfter: RETRY_SOON })),
@@ -127,34 +126,55 @@ export class Lane {
     return batch;
   }
 
-  private async serve(batch: readonly Pending[]): Promise<void> {
+  /** Answers whether the store could be reached. */
+  private async serve(batch: readonly Pending[]): Promise<boolean> {
     const started = performance.now();
+    let reached = true;
     try {
-      const verdicts = await this.attempt(batch, BATCH_ATTEMPTS);
-      if (verdicts) this.release(verdicts);
-      else if (batch.length === 1) this.release(this.failAll(batch, unavailable()));
-      else for (const item of batch) await this.serve([item]);
+      const end = await this.attempt(batch);
+      reached = end !== 'away';
+      if (typeof end === 'object') this.release(end);
+      else if (end === 'split') await this.serveEach(batch);
+      else this.release(this.failAll(batch, unavailable()));
     } catch (error) {
       // A bug: it hits whoever was in the batch, not the lane.
       for (const item of batch) item.reject(error);
     } finally {
       this.parts.observer.batchDone(batch.length, performance.now() - started);
     }
+    return reached;
   }
 
-  /** Undefined: every attempt failed before COMMIT was sent. */
-  private async attempt(batch: readonly Pending[], attempts: number): Promise<Verdict[] | undefined> {
-    for (let attempt = 0; attempt < attempts; attempt += 1) {
+  /** One by one, so that a command that cannot be done fails alone. */
+  private async serveEach(batch: readonly Pending[]): Promise<void> {
+    for (const [i, item] of batch.entries()) {
+      if (await this.serve([item])) continue;
+      // To wait out a store that is away once per command would hold up the lane for minutes.
+      return this.release(this.failAll(batch.slice(i + 1), unavailable()));
+    }
+  }
+
+  /**
+   * The verdicts, or why there are none, though nothing was done: the store cannot be reached, the commands are to go
+   * one by one, or every attempt of a lone one failed.
+   */
+  private async attempt(batch: readonly Pending[]): Promise<Verdict[] | 'away' | 'split' | 'failed'> {
+    let away = false;
+    for (let attempt = 0; attempt < BATCH_ATTEMPTS; attempt += 1) {
       if (attempt > 0) {
         this.parts.observer.retried();
         await pause(RETRY_BASE_MS * 2 ** attempt * (0.5 + Math.random()));
       }
       const result = await this.tryOnce(batch);
       if (result.kind === 'done') return result.verdicts;
-      if (result.kind === 'permanent') throw result.error;
-      if (result.kind === 'split') return undefined;
+      if (result.kind === 'permanent') {
+        // One of them is to blame: alone, it fails alone.
+        if (batch.length > 1) return 'split';
+        throw result.error;
+      }
+      away = result.kind === 'away';
     }
-    return undefined;
+    return away ? 'away' : batch.length > 1 ? 'split' : 'failed';
   }
 
   private async tryOnce(batch: readonly Pending[]): Promise<Attempt> {
@@ -162,21 +182,26 @@ export class Lane {
     try {
       connection = await this.parts.pool.acquire();
     } catch (error) {
-      return failedAttempt(error);
+      return failedAttempt(error, 'away');
     }
     let healthy = false;
+    let attempt: Attempt | Unanswered;
     try {
-      const attempt = await this.transact(connection, batch);
+      attempt = await this.transact(connection, batch);
       healthy = attempt.kind === 'done' && attempt.healthy;
-      return attempt;
     } catch (error) {
-      return failedAttempt(error);
+      attempt = failedAttempt(error, 'again');
     } finally {
       this.parts.pool.release(connection, healthy);
     }
+    // Only now: who asks what became of a COMMIT needs a connection, and must not hold on to a lost one meanwhile.
+    return attempt.kind === 'unanswered' ? this.settle(batch, attempt) : attempt;
   }
 
-  private async transact(connection: PipelineConnection, batch: readonly Pending[]): Promise<Attempt> {
+  private async transact(
+    connection: PipelineConnection,
+    batch: readonly Pending[],
+  ): Promise<Attempt | Unanswered> {
     const kinds = batch.map((item) => item.decision.kind);
     const gatherStart = performance.now();
     const gathered = await gatherBatch(connection, {
@@ -190,10 +215,10 @@ export class Lane {
       return done(this.failAll(batch, refusal('DOMAIN_INACTIVE', 'There is no such domain.')), false);
     }
     if (gathered.kind === 'regressed') return done(this.failAll(batch, this.stop()), false);
+    this.regressed = false;
     await this.parts.faults.hit('after-gather', kinds);
     const decideStart = performance.now();
     const verdicts = decideAll(gathered.set, batch);
-    if (verdicts === undefined) return { kind: 'split' };
     const changes = gathered.set.changes();
     await this.parts.faults.hit('after-decide', kinds);
     const commitStart = performance.now();
@@ -206,49 +231,55 @@ export class Lane {
         ]
       : [];
     if (writes) this.batch = number;
-    const committed = await this.commit(connection, statements, kinds, number);
-    if (committed === 'unknown') return done(this.failAll(batch, outcomeUnknown()), false);
+    if (!(await this.commit(connection, statements, kinds))) {
+      return { kind: 'unanswered', number, verdicts, set: gathered.set };
+    }
     this.remember(gathered.set);
     this.parts.observer.phases(
       decideStart - gatherStart,
       commitStart - decideStart,
       performance.now() - commitStart,
     );
-    return done(verdicts, committed === 'healthy');
+    return done(verdicts, true);
   }
 
-  /** @throws StoreError `not_done` */
+  /**
+   * Whether COMMIT is known to have taken effect; false: it got no answer.
+   *
+   * @throws StoreError `not_done`
+   */
   private async commit(
     connection: PipelineConnection,
     statements: Parameters<typeof commitBatch>[1],
     kinds: readonly string[],
-    batch: bigint,
-  ): Promise<'healthy' | 'recovered' | 'unknown'> {
+  ): Promise<boolean> {
     try {
       await commitBatch(connection, statements, (seam) => this.parts.faults.hit(seam, kinds));
       await this.parts.faults.hit('after-commit', kinds);
-      return 'healthy';
+      return true;
     } catch (error) {
       const uncertain = error instanceof StoreError ? error.failure === 'unknown' : isAfterCommit(error);
       if (!uncertain) throw error;
       // Nothing was written: whatever became of that COMMIT, the batch may be decided anew.
       if (statements.length === 0) throw new StoreError('not_done', true, 'nothing to commit');
-      connection.destroy();
-      return this.settle(batch);
+      return false;
     }
   }
 
   /** A COMMIT whose answer is lost is unknown, never failed: the lane's own row says what became of it. */
-  private async settle(batch: bigint): Promise<'recovered' | 'unknown'> {
+  private async settle(batch: readonly Pending[], lost: Unanswered): Promise<Attempt> {
     this.parts.observer.commitUnknown();
     const until = performance.now() + RECOVERY_MS;
     while (performance.now() < until) {
-      const committed = await this.askOnce(batch);
-      if (committed === true) return 'recovered';
-      if (committed === false) throw new StoreError('not_done', true, 'commit was lost');
+      const committed = await this.askOnce(lost.number);
+      if (committed === true) {
+        this.remember(lost.set);
+        return done(lost.verdicts, true);
+      }
+      if (committed === false) return { kind: 'again' };
       await pause(RECOVERY_PAUSE_MS);
     }
-    return 'unknown';
+    return done(this.failAll(batch, outcomeUnknown()), false);
   }
 
   private async askOnce(batch: bigint): Promise<boolean | undefined> {
@@ -276,12 +307,14 @@ export class Lane {
     };
   }
 
-  /** The store went back behind what this process has seen: the domain stops until `surety restore` has run. */
+  /**
+   * The store went back behind what this process has seen: the domain stops until `surety restore` has raised the
+   * incarnation, or the clock has come up again. Each batch looks anew, so that nobody has to restart the service then.
+   */
   private stop(): Refusal {
-    this.stopped = refusal('STORE_REGRESSED', 'The store went back behind what this service has seen.');
-    this.parts.observer.regressed(this.domainId);
-    for (const item of this.queue.splice(0)) item.resolve(refused(this.stopped));
-    return this.stopped;
+    if (!this.regressed) this.parts.observer.regressed(this.domainId);
+    this.regressed = true;
+    return refusal('STORE_REGRESSED', 'The store went back behind what this service has seen.');
   }
 
   private failAll(batch: readonly Pending[], reason: Refusal): Verdict[] {
@@ -301,18 +334,27 @@ type Attempt =
   | { readonly kind: 'done'; readonly verdicts: Verdict[]; readonly healthy: boolean }
   /** Nothing was done; trying again may help. */
   | { readonly kind: 'again' }
-  /** Nothing was done; the commands go one by one. */
-  | { readonly kind: 'split' }
-  /** Nothing was done, and trying again will not help. */
+  /** Nothing was done, for want of a connection. */
+  | { readonly kind: 'away' }
+  /** Nothing was done, and trying again will not help: a bug, or a row that the database refuses. */
   | { readonly kind: 'permanent'; readonly error: unknown };
+
+/** COMMIT was sent and got no answer: what the batch would answer if it took effect. */
+interface Unanswered {
+  readonly kind: 'unanswered';
+  /** The lane's number of the batch. */
+  readonly number: bigint;
+  readonly verdicts: Verdict[];
+  readonly set: WorkingSet;
+}
 
 function done(verdicts: Verdict[], healthy: boolean): Attempt {
   return { kind: 'done', verdicts, healthy };
 }
 
-function failedAttempt(error: unknown): Attempt {
-  if (error instanceof StoreError) return error.transient ? { kind: 'again' } : { kind: 'permanent', error };
-  return isInjected(error) ? { kind: 'again' } : { kind: 'permanent', error };
+function failedAttempt(error: unknown, transient: 'again' | 'away'): Attempt {
+  const passes = error instanceof StoreError ? error.transient : isInjected(error);
+  return passes ? { kind: transient } : { kind: 'permanent', error };
 }
 
 function isInjected(error: unknown): boolean {
@@ -325,21 +367,11 @@ function isAfterCommit(error: unknown): boolean {
 }
 
 /**
- * Decides the commands in order, each seeing what those before it made. Undefined: one of several looked at a row that
- * another one brought in, and they must go one by one.
+ * Decides the commands in order, each seeing what those before it made. Throws where one of them looked at a row that
+ * another one brought in: alone, it reads all that it names.
  */
-function decideAll(set: WorkingSet, batch: readonly Pending[]): Verdict[] | undefined {
-  const verdicts: Verdict[] = [];
-  for (const item of batch) {
-    try {
-      verdicts.push({ item, outcome: runDecision(set, item.decision, item.command) });
-    } catch (error) {
-      // Alone, the command reads all that it names, and a bug hits nobody else.
-      if (batch.length > 1) return undefined;
-      throw error;
-    }
-  }
-  return verdicts;
+function decideAll(set: WorkingSet, batch: readonly Pending[]): Verdict[] {
+  return batch.map((item) => ({ item, outcome: runDecision(set, item.decision, item.command) }));
 }
 
 function refused(reason: Refusal): Outcome<unknown> {

@@ -5,7 +5,7 @@ import type { Micros } from '../ledger/types.js';
 import { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, PipelineConnection, Statement } from './connection.js';
 import { type GatherPlan, planGather } from './gather.js';
-import { detailOf, isTransient, sqlState, StoreError } from './store-error.js';
+import { detailOf, isTransient, StoreError, sqlState } from './store-error.js';
 
 /** Where in the life of a batch a test may make it fail (architecture.md, Time and faults in tests). */
 export type Seam = 'after-gather' | 'after-decide' | `in-commit-${number}` | 'before-commit' | 'after-commit';
@@ -192,7 +192,8 @@ async function between(
   ordered: Promise<void>,
 ): Promise<void> {
   connection.uncork();
-  await Promise.allSettled(pending);
+  // Together: a fault that rejects while the answers are still awaited must not end the process.
+  await Promise.allSettled([ordered, ...pending]);
   await ordered;
   connection.cork();
 }

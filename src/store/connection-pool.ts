@@ -38,6 +38,8 @@ export class ConnectionPool {
 
   /** Gives a connection back. One that anything went wrong on is thrown away. */
   release(connection: PipelineConnection, healthy: boolean): void {
+    // What cut off one may have cut off those that lie idle: each would cost a timeout to find out.
+    if (!connection.usable) for (const idle of this.idle.splice(0)) idle.destroy();
     if (healthy && connection.usable && !this.closed) this.idle.push(connection);
     else connection.destroy();
     this.free();

@@ -12,6 +12,27 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** A half-open connection must not hold a lane for ever. */
 const QUERY_TIMEOUT_MS = 15_000;
 
+/** What a decision and its COMMIT rest on, as it holds for this very connection: a role or a database may set its own. */
+const READ_SETTINGS = `SELECT current_setting('default_transaction_isolation') AS isolation, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_commit') AS synchronous_commit`;
+
+/** A connection on which a decision could be stale, or a COMMIT be lost after it was answered (architecture.md). */
+class UnsafeSettingError extends Error {
+  /** For the log. */
+  readonly code: string;
+
+  constructor(setting: string) {
+    super(`the store's ${setting} is not what the service rests on`);
+    this.name = 'UnsafeSettingError';
+    this.code = `unsafe ${setting}`;
+  }
+}
+
+function unsafeSetting(settings: Readonly<Record<string, unknown>>): string | undefined {
+  if (settings['isolation'] !== 'read committed') return 'default_transaction_isolation';
+  return ['fsync', 'full_page_writes', 'synchronous_commit'].find((name) => settings[name] === 'off');
+}
+
 /** How to connect. */
 export interface ConnectionSettings {
   readonly url: string;
@@ -70,9 +91,9 @@ export class PipelineConnection {
     try {
       await client.connect();
       if (settings.role !== undefined) await client.query(`SET ROLE ${pg.escapeIdentifier(settings.role)}`);
-      const { rows } = await client.query('SHOW transaction_isolation');
-      if (rows[0]?.transaction_isolation !== 'read committed')
-        throw new Error('isolation is not read committed');
+      const { rows } = await client.query(READ_SETTINGS);
+      const setting = unsafeSetting(rows[0] ?? {});
+      if (setting !== undefined) throw new UnsafeSettingError(setting);
     } catch (error) {
       connection.destroy();
       throw error;
