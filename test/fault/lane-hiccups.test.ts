@@ -1,0 +1,186 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EffectRow } from '../../src/ledger/effect/records.js';
+import type { Reason } from '../../src/ledger/refusal.js';
+import { type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
+import { urlFor } from '../support/postgres.js';
+import { type CutAt, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
+import {
+  acknowledgeCall,
+  type Call,
+  reconcileCall,
+  reserveCall,
+  seedWorkers,
+  startCall,
+  submit,
+  unknownCall,
+  type Workers,
+} from './effect-life.js';
+import { type LaneReplica, laneReplica } from './lane-replica.js';
+import { expectSound } from './store-invariants.js';
+
+// architecture.md, "The lane": two replicas, one hot domain, connections dropped at random.
+
+/** A minute shows it well; a third of it keeps the suite short. `SURETY_TEST_HICCUP_SECONDS=60` for the whole. */
+const SECONDS = Number(process.env['SURETY_TEST_HICCUP_SECONDS'] ?? 25);
+const CALLERS = 16;
+/** Longer than any lane looks into a lost COMMIT: a reply that takes longer is lost. */
+const LOST_AFTER_MS = 45_000;
+
+/** What a caller repeats the exact call after. */
+const COME_BACK: ReadonlySet<Reason> = new Set(['OUTCOME_UNKNOWN', 'STORE_UNAVAILABLE', 'BACKPRESSURE']);
+
+/** What the callers saw. */
+interface Seen {
+  lives: number;
+  repeats: number;
+  /** Calls that more than one submission was answered as the first. */
+  doubles: Call[];
+  /** Replies to one call that differ. */
+  contradictions: unknown[];
+  refused: unknown[];
+  /** The last word about each effect. */
+  readonly last: Map<string, EffectRow>;
+}
+
+let world: EffectWorld;
+let healthy: Replica;
+let workers: Workers & { grantId: string };
+let proxies: TcpProxy[];
+let replicas: LaneReplica[];
+
+beforeAll(async () => {
+  world = await openWorld();
+  healthy = world.replica();
+  workers = await seedWorkers(world);
+  const targetPort = Number(new URL(world.database.url).port);
+  proxies = await Promise.all([startTcpProxy({ targetPort }), startTcpProxy({ targetPort })]);
+  replicas = proxies.map(({ port }) => laneReplica(urlFor(world.database.serviceUrl, { port })));
+});
+afterAll(async () => {
+  await Promise.all(proxies.map((proxy) => proxy.close()));
+  await world.close();
+});
+
+describe('two replicas on one domain, whose connections are dropped at random', () => {
+  test(
+    `for ${SECONDS} s: no double, no lost reply, the log whole`,
+    async () => {
+      const seen: Seen = {
+        lives: 0,
+        repeats: 0,
+        doubles: [],
+        contradictions: [],
+        refused: [],
+        last: new Map(),
+      };
+      const until = performance.now() + SECONDS * 1_000;
+      const weather = badWeather(until);
+      await Promise.all(Array.from({ length: CALLERS }, () => liveUntil(until, seen)));
+      await weather;
+
+      expect(seen.doubles).toEqual([]);
+      expect(seen.contradictions).toEqual([]);
+      expect(seen.refused).toEqual([]);
+      await expectSound(world.admin);
+      const { rows } = await world.admin.query('SELECT effect_id, state, fence, step FROM effects');
+      expect(rows).toHaveLength(seen.last.size);
+      for (const row of rows) {
+        const { state, fence, step } = seen.last.get(row.effect_id) as EffectRow;
+        expect({ state, fence: fence.toString(), step: step.toString() }).toEqual({
+          state: row.state,
+          fence: row.fence,
+          step: row.step,
+        });
+      }
+      // Else the weather was fine and nothing was shown.
+      const unknown = replicas.map((replica) => replica.tally.unknownCommits);
+      const retries = replicas.map((replica) => replica.tally.retries);
+      expect(Math.min(...unknown, ...retries)).toBeGreaterThan(SECONDS / 10);
+      expect(seen.lives).toBeGreaterThan(SECONDS * 2);
+      await Promise.all(replicas.map((replica) => replica.close()));
+    },
+    (SECONDS + 60) * 1_000,
+  );
+});
+
+/** Drops all connections of a replica, ends one in the server, or cuts one at COMMIT, every 100 ms or so. */
+async function badWeather(until: number): Promise<void> {
+  const isCommit = (message: { type: string; body: Buffer }): boolean =>
+    message.type === 'Q' && message.body.toString('latin1').startsWith('COMMIT');
+  while (performance.now() < until) {
+    const proxy = pick(proxies);
+    const kind = Math.random();
+    if (kind < 0.3) proxy.dropAll();
+    else if (kind < 0.6) await terminateOne();
+    else void proxy.cutAfter(isCommit, pick<CutAt>(['before', 'forwarded', 'answered']));
+    await pause(40 + 120 * Math.random());
+  }
+}
+
+function terminateOne(): Promise<unknown> {
+  return world.admin.query(
+    `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'surety-fault' ORDER BY random() LIMIT 1) AS victim`,
+  );
+}
+
+async function liveUntil(until: number, seen: Seen): Promise<void> {
+  while (performance.now() < until) {
+    let effect = await insist(await reserveCall(healthy, workers.grantId), seen);
+    if (effect) effect = await insist(startCall(workers.executor, effect), seen);
+    if (!effect) return;
+    if (Math.random() < 0.5) {
+      const state = pick(['SUCCEEDED', 'FAILED', 'CANCELLED'] as const);
+      effect = await insist(acknowledgeCall(workers.executor, effect, state), seen);
+    } else {
+      effect = await insist(unknownCall(workers.executor, effect), seen);
+      effect = effect && (await insist(reconcileCall(workers.reconciler, effect), seen));
+    }
+    if (effect) seen.lives += 1;
+  }
+}
+
+/** Repeats the exact call, at either replica and at times at both at once, until it is answered. */
+async function insist(call: Call, seen: Seen): Promise<EffectRow | undefined> {
+  const firsts: EffectRow[] = [];
+  let answer: EffectRow | undefined;
+  while (!answer) {
+    const targets = Math.random() < 0.2 ? replicas : [pick(replicas)];
+    const outcomes = await Promise.all(targets.map((replica) => inTime(submit(replica, call), call)));
+    for (const outcome of outcomes) {
+      if (outcome.ok) {
+        const { effect, duplicate } = outcome.reply;
+        if (!duplicate) firsts.push(effect);
+        if (answer && !sameState(answer, effect)) seen.contradictions.push([answer, effect]);
+        answer = effect;
+      } else if (!COME_BACK.has(outcome.refusal.reason)) {
+        seen.refused.push([call.decision.kind, outcome.refusal]);
+        return undefined;
+      }
+    }
+    if (!answer) seen.repeats += 1;
+  }
+  if (firsts.length > 1) seen.doubles.push(call);
+  seen.last.set(answer.effectId, answer);
+  return answer;
+}
+
+function sameState(one: EffectRow, other: EffectRow): boolean {
+  return one.effectId === other.effectId && one.fence === other.fence && one.stateSeq === other.stateSeq;
+}
+
+async function inTime<T>(work: Promise<T>, call: Call): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`the reply to ${call.decision.kind} is lost`)), LOST_AFTER_MS);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
+function pick<T>(items: readonly T[]): T {
+  return items[Math.floor(Math.random() * items.length)] as T;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
