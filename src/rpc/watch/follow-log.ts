@@ -66,16 +66,17 @@ export async function* followLog<Message>(options: FollowOptions<Message>): Asyn
       saidAt = performance.now();
     }
     position = page.position;
+    // Also where the log grows all the time and nothing of it is for this watcher.
+    if (performance.now() - saidAt >= heartbeatMs) {
+      yield heartbeat(position);
+      saidAt = performance.now();
+    }
     if (page.more) continue;
     const untilHeartbeat = saidAt + heartbeatMs - performance.now();
     const untilRecheck = checkedAt + recheckMs - performance.now();
     const timeoutMs = Math.max(Math.min(untilHeartbeat, untilRecheck), 0);
     const result = await positions.waitBeyond(domainId, position, { timeoutMs, signal });
     if (result === 'closed') throw draining();
-    if (result === 'timeout' && performance.now() - saidAt >= heartbeatMs) {
-      yield heartbeat(position);
-      saidAt = performance.now();
-    }
   }
 }
 
