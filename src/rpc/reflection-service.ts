@@ -23,9 +23,10 @@ type MessageResponse = NonNullable<Response['messageResponse']>;
  * Server reflection, v1 and the older v1alpha, which have the same messages: what a command-line tool needs to call the
  * service without the contract at hand. Off unless configured, and for operators only (api.md).
  *
- * @param services full names of the services that are served
+ * @param others full names of the other services that are served
  */
-export function reflectionServices(services: readonly string[]): readonly ServiceBinding[] {
+export function reflectionServices(others: readonly string[]): readonly ServiceBinding[] {
+  const services = [...others, ServerReflection.typeName, ServerReflectionAlpha.typeName];
   const index = new ReflectionIndex(CONTRACT_FILES);
   const answer = (originalRequest: ServerReflectionRequest): Response => ({
     validHost: originalRequest.host,

@@ -14,6 +14,7 @@ import { reflectionServices } from '../../src/rpc/reflection-service.js';
 import { CALLERS, pathOf, type RpcHarness, resultOf, startRpc } from './harness.js';
 
 let rpc: RpcHarness;
+const REFLECTION = ['grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];
 const SERVED = ['surety.effect.v1.EffectService', 'grpc.health.v1.Health'];
 
 beforeAll(async () => {
@@ -69,7 +70,10 @@ describe('reflection', () => {
       );
       expect(code).toBe('OK');
       expect(answers).toMatchObject([
-        { case: 'listServicesResponse', value: { service: SERVED.map((name) => ({ name })) } },
+        {
+          case: 'listServicesResponse',
+          value: { service: [...SERVED, ...REFLECTION].map((name) => ({ name })) },
+        },
       ]);
     },
   );

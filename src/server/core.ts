@@ -1,0 +1,96 @@
+import type { Logger } from 'pino';
+import type { Configuration } from '../config/configuration.js';
+import { auditCodec } from '../lane/audit-codec.js';
+import { Faults } from '../lane/faults.js';
+import { Lanes } from '../lane/lanes.js';
+import { Sweeps } from '../lane/sweeps.js';
+import type { ClockTools } from '../rpc/clock-service.js';
+import type { HandlerTools } from '../rpc/handler.js';
+import { newId } from '../rpc/new-id.js';
+import { proofKeysOf } from '../rpc/proof-keys.js';
+import type { StoreClock } from '../rpc/store-clock.js';
+import { PositionPoller } from '../rpc/watch/position-poller.js';
+import type { ConnectionSettings } from '../store/connection.js';
+import { ConnectionPool } from '../store/connection-pool.js';
+import { PgReader } from '../store/pg-reader.js';
+import { sweepNonces } from '../store/sweep-nonces.js';
+import { PgTestClock } from '../store/test-clock.js';
+import type { Metrics } from './metrics.js';
+
+/** What works on the store. */
+export interface Core {
+  readonly tools: HandlerTools;
+  readonly lanes: Lanes;
+  readonly lanePool: ConnectionPool;
+  readonly reader: PgReader;
+  readonly sweeps: Sweeps;
+  readonly positions: PositionPoller;
+  readonly testClock: ClockTools | undefined;
+  /** Ends the pools. */
+  close(): Promise<void>;
+}
+
+/** Puts together what works on the store. Nothing is connected yet, and nothing runs. */
+export function composeCore(
+  configuration: Configuration,
+  settings: ConnectionSettings,
+  clock: StoreClock,
+  metrics: Metrics,
+  log: Logger,
+): Core {
+  const lanePool = new ConnectionPool(settings, configuration.laneConnections);
+  const reader = new PgReader(settings, configuration.poolSize, auditCodec);
+  const lanes = new Lanes({
+    pool: lanePool,
+    codec: auditCodec,
+    faults: new Faults(configuration.fault),
+    observer: metrics.laneObserver((domainId) =>
+      log.error({ domainId }, 'the store went back behind what this service has seen: the domain is stopped'),
+    ),
+    laneId: newId('lane'),
+    queueLimit: configuration.queueLimit,
+    batchLimit: configuration.batchLimit,
+  });
+  const sweeps = new Sweeps({
+    commands: lanes,
+    reader,
+    newId,
+    housekeeping: async () => void (await sweepNonces(lanePool)),
+    onError: (error) =>
+      log.warn({ error: nameOf(error) }, 'a round of the sweeps failed; the next one tries again'),
+  });
+  return {
+    tools: { commands: lanes, reader, newId, proofKeys: proofKeysOf(reader) },
+    lanes,
+    lanePool,
+    reader,
+    sweeps,
+    positions: new PositionPoller(reader),
+    testClock: configuration.testClock ? testClockOf(new PgTestClock(lanePool), sweeps, clock) : undefined,
+    close: async () => {
+      await Promise.all([lanePool.close(), reader.close()]);
+    },
+  };
+}
+
+/** The store's clock jumps, and what this process carries on of it jumps along. */
+function testClockOf(store: PgTestClock, sweeps: Sweeps, clock: StoreClock): ClockTools {
+  return {
+    clock: {
+      now: () => store.now(),
+      advance: async (by) => {
+        const now = await store.advance(by);
+        if (now !== undefined) clock.observe(now);
+        return now;
+      },
+    },
+    sweepOnce: async () => void (await sweeps.sweepOnce()),
+  };
+}
+
+/** A driver's text may hold data; its name does not. */
+function nameOf(error: unknown): string {
+  return error instanceof Error
+    ? `${error.name}: ${'detail' in error ? String(error.detail) : ''}`
+    : typeof error;
+}
