@@ -222,7 +222,7 @@ describe('ExecuteCommand', () => {
       ...[`${grant}.resources`, `${grant}.input_sources`, `${grant}.output_sinks`, `${grant}.data_classes`],
       ...[`${grant}.max_uses`, `${grant}.expire_time`],
     ]);
-    expect(await refusedFor(world.execute(DOMAIN, { case: undefined } as never))).toBe(
+    expect(await refusedFor(world.execute(DOMAIN, { case: undefined }))).toBe(
       'FIELD_INVALID command_jws.mutation',
     );
   });

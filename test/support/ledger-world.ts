@@ -55,7 +55,7 @@ export class LedgerWorld {
   }
 
   all<T extends TableName>(table: T): readonly Tables[T][] {
-    return (this.rows[table] ?? []) as Tables[T][];
+    return this.rows[table] ?? [];
   }
 
   /** The entries of the log, as they were written. */

@@ -162,5 +162,5 @@ function mergeReads(all: readonly Reads[]): Reads {
   for (const reads of all) {
     for (const [name, keys] of Object.entries(reads)) (merged[name] ??= []).push(...keys);
   }
-  return merged as Reads;
+  return merged;
 }
