@@ -1,4 +1,4 @@
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -8,6 +8,8 @@ import { type PreparedServer, prepareServer, testServerSettings } from './suite-
 declare module 'vitest' {
   interface ProvidedContext {
     suitePostgres: PreparedServer;
+    /** Where the development certificates of the suite are, once somebody has had them made. */
+    certificatesDirectory: string;
   }
 }
 
@@ -17,6 +19,7 @@ declare module 'vitest' {
  * process is killed, the server's watchdog does.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const certificates = await mkdtemp(path.join(os.tmpdir(), 'surety-certs-'));
   const server = await startEmbeddedPostgres({
     dataDir: await mkdtemp(path.join(os.tmpdir(), 'surety-test-')),
     settings: testServerSettings,
@@ -28,9 +31,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
       console.error(`No test gets a database: ${prepared.templateFailure}`);
     }
     project.provide('suitePostgres', prepared);
+    project.provide('certificatesDirectory', certificates);
   } catch (error) {
     await server.stop();
     throw error;
   }
-  return () => server.stop();
+  return async () => {
+    await server.stop();
+    await rm(certificates, { recursive: true, force: true });
+  };
 }

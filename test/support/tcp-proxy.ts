@@ -1,5 +1,5 @@
-import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { BytePipe, type Weather } from './byte-pipe.js';
 import { BackendScanner, endsFlight, type FrontendMessage, FrontendScanner } from './postgres-messages.js';
 

@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { OperatorRole } from '../../gen/surety/authority/v1/records_pb.js';
 import { CertificateBinding, RecordStatus } from '../../gen/surety/identity/v1/workload_pb.js';
 import { DataClass } from '../../gen/surety/provenance/v1/record_pb.js';
 import type { AdminSession, Mutation } from '../client/admin-session.js';
@@ -10,6 +11,8 @@ export interface DomainNames {
   readonly harnessSpiffeId: string;
   readonly ownerSpiffeId: string;
   readonly ownerKeyJwk: string;
+  /** Of every domain: its row lives in the service's own. */
+  readonly auditorSpiffeId: string;
 }
 
 /** The sink of the development domains and the system whose word settles doubt about it. */
@@ -38,6 +41,16 @@ export async function setUpDomain(
   await unlessThere(admin, serviceDomainId, {
     case: 'createDomain',
     value: { domainId, allowStandingRegistrations: true },
+  });
+  await unlessThere(admin, serviceDomainId, {
+    case: 'putOperator',
+    value: {
+      operator: {
+        spiffeId: names.auditorSpiffeId,
+        roles: [OperatorRole.AUDITOR],
+        status: RecordStatus.ACTIVE,
+      },
+    },
   });
   await put({
     case: 'putSink',

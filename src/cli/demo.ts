@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ensureDevelopmentCertificates } from '../../certs/development-certificates.js';
+import type { CertificateLayout } from '../../certs/layout.js';
+import { importSigningKey } from '../identity/sign.js';
+import { AdminSession } from './client/admin-session.js';
+import { Channel } from './client/service-client.js';
+import { FakeBank } from './demo/fake-bank.js';
+import { RoleHandle } from './demo/role-handle.js';
+import { setUpDomain } from './demo/set-up-domain.js';
+import { tellStory } from './demo/story.js';
+import { Timeline } from './demo/timeline.js';
+
+const DOMAIN = 'acme.test';
+const SERVICE_DOMAIN = 'surety.test';
+const OPERATOR = 'spiffe://surety.test/operator/root';
+const AUDITOR = 'spiffe://surety.test/auditor/ann';
+/** A first start unpacks a Postgres and migrates; a slow machine gets time, in milliseconds. */
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 15_000;
+const POLL_MS = 100;
+
+export const DEMO_HELP = `surety demo [--json]
+
+Starts a service of its own with everything that it needs, and a harness, two executors and a reconciler as
+separate processes with separate certificates, and tells what happens. Exits 0 only if every step came to what
+it must. --json prints the same as one JSON document and nothing else.`;
+
+/** Runs the demo. @returns the exit code */
+export async function demo(args: readonly string[]): Promise<number> {
+  const unknown = args.find((arg) => arg !== '--json');
+  if (unknown !== undefined) {
+    process.stderr.write(`surety demo: unknown argument ${unknown}\n\n${DEMO_HELP}\n`);
+    return 2;
+  }
+  const json = args.includes('--json');
+  const tell = json ? undefined : (line: string): void => void process.stdout.write(`${line}\n`);
+  const timeline = new Timeline(tell);
+  const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
+  const stops: (() => Promise<void> | void)[] = [() => rm(state, { recursive: true, force: true })];
+  const interrupted = new Promise<never>((_resolve, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
+    }
+  });
+  try {
+    await Promise.race([play(state, timeline, tell, stops), interrupted]);
+  } finally {
+    for (const stop of stops.reverse()) await stop();
+  }
+  if (json) process.stdout.write(`${JSON.stringify(timeline.toJson())}\n`);
+  for (const surprise of timeline.surprises) process.stderr.write(`surety demo: ${surprise}\n`);
+  return timeline.succeeded ? 0 : 1;
+}
+
+async function play(
+  state: string,
+  timeline: Timeline,
+  tell: ((line: string) => void) | undefined,
+  stops: (() => Promise<void> | void)[],
+): Promise<void> {
+  tell?.('Surety demo: a service, a harness, two executors and a reconciler, each with its own certificate.');
+  tell?.('');
+  const layout = await ensureDevelopmentCertificates({ directory: path.join(state, 'certs') });
+  const [listen, adminListen] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
+  const service = startService(state, listen, adminListen);
+  stops.push(() => stopService(service));
+  await untilReady(service, adminListen);
+
+  const channels = {
+    operator: await channelOf(layout, listen, OPERATOR),
+    auditor: await channelOf(layout, listen, AUDITOR),
+  };
+  stops.push(() => {
+    channels.operator.close();
+    channels.auditor.close();
+  });
+  const signingKey = layout.signingKeys[OPERATOR];
+  if (!signingKey) throw new Error(`no signing key of ${OPERATOR}`);
+  const admin = new AdminSession(channels.operator, importSigningKey(await readFile(signingKey.pem, 'utf8')));
+  await setUpDomain(admin, SERVICE_DOMAIN, {
+    domainId: DOMAIN,
+    harnessSpiffeId: `spiffe://${DOMAIN}/harness/planner`,
+    ownerSpiffeId: `spiffe://${DOMAIN}/owner/olga`,
+    auditorSpiffeId: AUDITOR,
+    ownerKeyJwk: await readFile(layout.signingKeys[`spiffe://${DOMAIN}/owner/olga`]?.publicJwk ?? '', 'utf8'),
+  });
+
+  const role = async (name: string, kind: 'harness' | 'workload'): Promise<RoleHandle> => {
+    const spiffeId = `spiffe://${DOMAIN}/${name}`;
+    const files = layout.callers[spiffeId];
+    if (!files) throw new Error(`no certificate of ${spiffeId}`);
+    const handle = await RoleHandle.start(name, spiffeId, {
+      role: kind,
+      target: listen,
+      files: { certificate: files.cert, key: files.key, roots: layout.serviceBundle },
+    });
+    stops.push(() => handle.stop());
+    return handle;
+  };
+  const bank = new FakeBank();
+  await tellStory(
+    {
+      domainId: DOMAIN,
+      admin,
+      ...channels,
+      harness: await role('harness/planner', 'harness'),
+      executorA: await role('executor/payments-a', 'workload'),
+      executorB: await role('executor/payments-b', 'workload'),
+      reconciler: await role('reconciler/bank', 'workload'),
+      bank,
+    },
+    timeline,
+  );
+  if (bank.counts().some((count) => count !== 1))
+    timeline.surprises.push('the bank was asked twice for one refund');
+}
+
+/** A connection with a development caller's certificate. */
+async function channelOf(layout: CertificateLayout, target: string, spiffeId: string): Promise<Channel> {
+  const files = layout.callers[spiffeId];
+  if (!files) throw new Error(`no certificate of ${spiffeId}`);
+  const [certificate, key, roots] = await Promise.all(
+    [files.cert, files.key, layout.serviceBundle].map((file) => readFile(file)),
+  );
+  return new Channel(target, { certificate, key, roots } as {
+    certificate: Buffer;
+    key: Buffer;
+    roots: Buffer;
+  });
+}
+
+function startService(state: string, listen: string, adminListen: string): ChildProcess {
+  const main = fileURLToPath(new URL('./main.js', import.meta.url));
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SURETY_'));
+  return spawn(process.execPath, [main, 'start'], {
+    env: {
+      ...Object.fromEntries(inherited),
+      SURETY_STATE_DIR: state,
+      SURETY_LISTEN: listen,
+      SURETY_ADMIN_LISTEN: adminListen,
+      SURETY_LOG_LEVEL: 'error',
+    },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+}
+
+async function untilReady(service: ChildProcess, adminListen: string): Promise<void> {
+  const until = Date.now() + START_TIMEOUT_MS;
+  while (Date.now() < until) {
+    if (service.exitCode !== null) throw new Error(`the service ended with code ${service.exitCode}`);
+    const ready = await fetch(`http://${adminListen}/readyz`).then(
+      (response) => response.ok,
+      () => false,
+    );
+    if (ready) return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  throw new Error('the service did not become ready');
+}
+
+async function stopService(service: ChildProcess): Promise<void> {
+  if (service.exitCode !== null || service.signalCode !== null) return;
+  const ended = new Promise((resolve) => service.once('exit', resolve));
+  service.kill('SIGTERM');
+  const timer = setTimeout(() => service.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await ended;
+  clearTimeout(timer);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
