@@ -7,8 +7,6 @@ export interface ProcessOptions {
   readonly log: Logger;
   /** Called once it serves. */
   readonly onServing?: (service: Service) => void;
-  /** Called after it has ended, however it ended: what the process has started besides. */
-  readonly onEnd?: () => Promise<void>;
 }
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const;
@@ -22,18 +20,14 @@ const EXIT_OF_SECOND_SIGNAL = 130;
  * @returns when everything has ended
  * @throws what `startService` throws
  */
-export async function runService({ configuration, log, onServing, onEnd }: ProcessOptions): Promise<void> {
+export async function runService({ configuration, log, onServing }: ProcessOptions): Promise<void> {
   endOnBugs(log);
   const stop = stopRequested(log);
-  try {
-    const service = await startService(configuration, log);
-    onServing?.(service);
-    await stop;
-    await service.drain();
-    log.info('drained');
-  } finally {
-    await onEnd?.();
-  }
+  const service = await startService(configuration, log);
+  onServing?.(service);
+  await stop;
+  await service.drain();
+  log.info('drained');
 }
 
 function stopRequested(log: Logger): Promise<void> {

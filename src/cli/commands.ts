@@ -1,0 +1,59 @@
+/** A command of the CLI, loaded. */
+export interface Command {
+  /** How to call it and what it does, without a last line break. */
+  readonly help: string;
+  /** @returns the exit code: 0 done, 1 failed, 2 called or configured wrongly */
+  readonly run: (args: readonly string[]) => Promise<number>;
+}
+
+interface CommandEntry {
+  /** One line, for the list. */
+  readonly summary: string;
+  /** Loads the command's own file: none pays for what the others import. */
+  readonly load: () => Promise<Command>;
+}
+
+/** Every command, in the order in which they are listed. */
+export const COMMANDS = {
+  start: {
+    summary: 'for development: a Postgres, certificates and an operator of its own, and the service',
+    load: async () => {
+      const { start, START_HELP } = await import('./start.js');
+      return { run: start, help: START_HELP };
+    },
+  },
+  serve: {
+    summary: 'the service alone, as it is configured',
+    load: async () => {
+      const { serve, SERVE_HELP } = await import('./serve.js');
+      return { run: serve, help: SERVE_HELP };
+    },
+  },
+  migrate: {
+    summary: "brings the database's schema up to date",
+    load: async () => {
+      const { migrateCommand, MIGRATE_HELP } = await import('./migrate.js');
+      return { run: migrateCommand, help: MIGRATE_HELP };
+    },
+  },
+  health: {
+    summary: 'asks a running service whether it serves',
+    load: async () => {
+      const { health, HEALTH_HELP } = await import('./health.js');
+      return { run: health, help: HEALTH_HELP };
+    },
+  },
+  demo: {
+    summary: 'tells the story of an effect, with a process for each part in it',
+    load: async () => {
+      const { demo, DEMO_HELP } = await import('./demo.js');
+      return { run: demo, help: DEMO_HELP };
+    },
+  },
+} as const satisfies Record<string, CommandEntry>;
+
+export type CommandName = keyof typeof COMMANDS;
+
+export function isCommand(name: string): name is CommandName {
+  return Object.hasOwn(COMMANDS, name);
+}

@@ -1,0 +1,188 @@
+import { readFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Logger } from 'pino';
+import { SERVICE, SERVICE_TRUST_DOMAIN, spiffeIdOf } from '../../certs/callers.js';
+import {
+  type DevelopmentCertificates,
+  ensureDevelopmentCertificates,
+} from '../../certs/development-certificates.js';
+import { type Configuration, readConfiguration, type TlsPaths } from '../config/configuration.js';
+import {
+  type EmbeddedPostgres,
+  removeEmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../embedded/embedded-postgres.js';
+import { auditCodec } from '../lane/audit-codec.js';
+import { Refused } from '../ledger/run-decision.js';
+import { runService } from '../main.js';
+import { newId } from '../rpc/new-id.js';
+import { createLog } from '../server/log.js';
+import type { Service } from '../server/service.js';
+import { bootstrap } from '../store/bootstrap.js';
+import { migrate } from '../store/migrate.js';
+import { bootstrapInput } from './bootstrap-input.js';
+import { EXIT_FAILED } from './failure.js';
+
+export const START_HELP = `surety start [--fresh]
+
+For development. Starts a real Postgres that came with the npm packages, makes certificates for the service and its
+callers, migrates, makes the development operator and serves. With SURETY_DATABASE_URL it uses that Postgres; with
+the three TLS variables those certificates, and then makes no operator. surety help configuration lists all
+variables. What it makes is kept in SURETY_STATE_DIR (.surety) for the next start.
+
+  --fresh   throws the data of its own Postgres away first
+
+Ctrl-C or SIGTERM drains it; a second one ends it at once. Its log goes to the standard error.`;
+
+/** The development operator (identity.md, Development SPIFFE IDs). */
+const OPERATOR = `spiffe://${SERVICE_TRUST_DOMAIN}/operator/root`;
+
+/** Certificates hold for a day and are minted again after two thirds of it; the listener reads them again by itself. */
+const RENEWAL_CHECK_MS = 15 * 60_000;
+
+/** Runs until it is told to stop. @returns the exit code */
+export async function start(args: readonly string[]): Promise<number> {
+  const { values } = parseArgs({ args: [...args], options: { fresh: { type: 'boolean', default: false } } });
+  const configuration = readConfiguration(process.env, 'start');
+  const log = createLog(configuration.logLevel, 2);
+  const minting = ownCertificates(configuration);
+  // Looked at below; until then a failure of it must not end the process before Postgres is stopped.
+  minting.catch(() => {});
+  const database = await openDatabase(configuration, values.fresh, log);
+  const fate = watch(database.embedded, log);
+  try {
+    const certificates = await minting;
+    await prepare(configuration, database.url, certificates);
+    if (certificates !== undefined) keepFresh(certificates, log);
+    await runService({
+      configuration: {
+        ...configuration,
+        tls: configuration.tls ?? tlsOf(certificates),
+        databaseUrl: database.url,
+      },
+      log,
+      onServing: (service) => tell(service, configuration, certificates, database.embedded),
+    });
+  } finally {
+    fate.expected = true;
+    await database.embedded?.stop();
+  }
+  return fate.ended ? EXIT_FAILED : 0;
+}
+
+interface Fate {
+  /** We are stopping it ourselves. */
+  expected: boolean;
+  /** It ended by itself. */
+  ended: boolean;
+}
+
+/** A service whose own Postgres is gone has nothing left to serve from: it drains as if it had been told to. */
+function watch(embedded: EmbeddedPostgres | undefined, log: Logger): Fate {
+  const fate: Fate = { expected: false, ended: false };
+  void embedded?.exited.then(() => {
+    if (fate.expected) return;
+    fate.ended = true;
+    log.fatal('the embedded Postgres has ended');
+    process.kill(process.pid, 'SIGTERM');
+  });
+  return fate;
+}
+
+interface Database {
+  readonly url: string;
+  readonly embedded: EmbeddedPostgres | undefined;
+}
+
+async function openDatabase(configuration: Configuration, fresh: boolean, log: Logger): Promise<Database> {
+  if (configuration.databaseUrl !== undefined) return { url: configuration.databaseUrl, embedded: undefined };
+  const dataDir = dataDirOf(configuration);
+  const say = (message: string): void => log.debug(message);
+  if (fresh) await removeEmbeddedPostgres(dataDir, say);
+  const embedded = await startEmbeddedPostgres({ dataDir, log: say });
+  return { url: embedded.url, embedded };
+}
+
+async function ownCertificates(configuration: Configuration): Promise<DevelopmentCertificates | undefined> {
+  if (configuration.tls !== undefined) return undefined;
+  return ensureDevelopmentCertificates({ directory: join(configuration.stateDir, 'certs') });
+}
+
+function tlsOf(certificates: DevelopmentCertificates | undefined): TlsPaths {
+  if (certificates === undefined) throw new TypeError('there are no certificates');
+  const { service, bundlesDir } = certificates;
+  return { certificateFile: service.cert, keyFile: service.key, bundlesDirectory: bundlesDir };
+}
+
+/** The schema, and the first operator where there is none. */
+async function prepare(
+  { migrationUrl }: Configuration,
+  databaseUrl: string,
+  certificates: DevelopmentCertificates | undefined,
+): Promise<void> {
+  const url = migrationUrl ?? databaseUrl;
+  await migrate({ url });
+  const signingKey = certificates?.signingKeys[OPERATOR];
+  if (signingKey === undefined) return;
+  const input = bootstrapInput({
+    url,
+    audience: spiffeIdOf(SERVICE),
+    operatorSpiffeId: OPERATOR,
+    operatorJwk: await readFile(signingKey.publicJwk, 'utf8'),
+    commandId: newId('cmd'),
+    codec: auditCodec,
+  });
+  try {
+    await bootstrap(input);
+  } catch (error) {
+    if (!(error instanceof Refused && error.refusal.reason === 'ALREADY_BOOTSTRAPPED')) throw error;
+  }
+}
+
+/** A service that runs for days serves certificates that hold. */
+function keepFresh({ directory }: DevelopmentCertificates, log: Logger): void {
+  setInterval(() => {
+    ensureDevelopmentCertificates({ directory }).catch((error: unknown) => {
+      log.error({ error: error instanceof Error ? error.message : typeof error }, 'development certificates');
+    });
+  }, RENEWAL_CHECK_MS).unref();
+}
+
+function dataDirOf({ stateDir }: Configuration): string {
+  return resolve(stateDir, 'postgres');
+}
+
+/** Says where everything is, and what to try next. */
+function tell(
+  { grpc, admin }: Service,
+  configuration: Configuration,
+  certificates: DevelopmentCertificates | undefined,
+  embedded: EmbeddedPostgres | undefined,
+): void {
+  const address = ({ address: host, port }: Service['grpc']): string =>
+    host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  const short = (path: string): string => relative(process.cwd(), path) || path;
+  const lines = [
+    'Surety serves.',
+    '',
+    `  gRPC          ${address(grpc)}, TLS 1.3 with client certificates`,
+    `  admin         http://${address(admin)}/readyz, /livez, /metrics`,
+    `  database      ${embedded === undefined ? 'the one of SURETY_DATABASE_URL' : `an embedded Postgres, its data in ${short(embedded.data)}`}`,
+    ...(certificates === undefined
+      ? []
+      : [
+          `  certificates  ${short(certificates.directory)}, for development, until ${certificates.expiresAt.toISOString()}`,
+          `  operator      ${OPERATOR}`,
+        ]),
+    ...(configuration.testClock ? ['', '  THIS IS A TEST DATABASE: its clock can be moved.'] : []),
+    '',
+    'Try next, in another terminal:',
+    '',
+    '  npm run --silent surety -- health    asks it, over mutual TLS, whether it serves',
+    '  npm run demo                         tells the story of an effect whose answer was lost',
+    '',
+    'Ctrl-C ends it.',
+  ];
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
