@@ -142,11 +142,14 @@ export class ServiceWorld {
     peer: Peer,
     request: MessageInitShape<typeof WatchEffectsRequestSchema>,
     signal: AbortSignal,
+    positions = this.positions,
   ): AsyncGenerator<WatchEffectsResponse> {
-    const handlers = handlersOf(EffectService, effectService(this.tools, this.positions));
+    const handlers = handlersOf(EffectService, effectService(this.tools, positions));
     const context = contextOf(peer.caller, peer.kind, { signal });
     const stream = handlers.watchEffects(create(WatchEffectsRequestSchema, request), context);
-    for await (const message of stream) yield create(WatchEffectsResponseSchema, message);
+    for await (const message of stream) {
+      yield overTheWire(WatchEffectsResponseSchema, message) as WatchEffectsResponse;
+    }
   }
 
   /** A registration with a real key, standing for the sink unless said otherwise. */
