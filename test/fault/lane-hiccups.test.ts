@@ -96,24 +96,24 @@ describe('two replicas on one domain, whose connections are dropped at random', 
       const unknown = replicas.map((replica) => replica.tally.unknownCommits);
       const retries = replicas.map((replica) => replica.tally.retries);
       expect(Math.min(...unknown, ...retries)).toBeGreaterThan(SECONDS / 10);
-      expect(seen.lives).toBeGreaterThan(SECONDS * 2);
+      expect(seen.lives).toBeGreaterThan(SECONDS);
       await Promise.all(replicas.map((replica) => replica.close()));
     },
     (SECONDS + 60) * 1_000,
   );
 });
 
-/** Drops all connections of a replica, ends one in the server, or cuts one at COMMIT, every 100 ms or so. */
+/** Drops all connections of a replica, ends one in the server, or cuts one at COMMIT, some five times a second. */
 async function badWeather(until: number): Promise<void> {
   const isCommit = (message: { type: string; body: Buffer }): boolean =>
     message.type === 'Q' && message.body.toString('latin1').startsWith('COMMIT');
   while (performance.now() < until) {
     const proxy = pick(proxies);
     const kind = Math.random();
-    if (kind < 0.3) proxy.dropAll();
-    else if (kind < 0.6) await terminateOne();
+    if (kind < 0.35) proxy.dropAll();
+    else if (kind < 0.7) await terminateOne();
     else void proxy.cutAfter(isCommit, pick<CutAt>(['before', 'forwarded', 'answered']));
-    await pause(40 + 120 * Math.random());
+    await pause(100 + 200 * Math.random());
   }
 }
 
