@@ -117,7 +117,7 @@ describe('following a log', () => {
       log.push(text);
       heads.seqs.set('a.test', BigInt(log.length));
     };
-    return { follow, append, controller, poller, pagesRead: () => pagesRead };
+    return { follow, append, controller, poller, heads, pagesRead: () => pagesRead };
   }
 
   test('gives heartbeats at its position while nothing comes', async () => {
@@ -134,6 +134,29 @@ describe('following a log', () => {
     expect((await follow.next()).done).toBe(true);
   });
 
+  test.each([
+    ['grows all the time', false],
+    ['is long', true],
+  ])('gives heartbeats where the log %s and nothing of it is for the watcher', async (_, more) => {
+    let at = 0n;
+    const heads = { query: async () => [{ domainId: 'a.test', seq: 2n ** 40n }] as never };
+    const { follow, controller } = world({
+      positions: new PositionPoller(heads, 5),
+      heartbeatMs: 40,
+      readPage: async () => {
+        await sleep(5);
+        at += 10n;
+        return { messages: [], position: at, more };
+      },
+    });
+    await follow.next();
+    const first = (await follow.next()).value;
+    const second = (await follow.next()).value;
+    expect(first?.position).toBeGreaterThan(0n);
+    expect(second?.position).toBeGreaterThan(first?.position ?? 0n);
+    controller.abort();
+  });
+
   test('reads a page only when the one before was taken: a slow reader holds two messages, not the log', async () => {
     const { follow, append, controller, pagesRead } = world();
     for (let i = 0; i < 100; i += 1) append(String(i));
@@ -144,6 +167,15 @@ describe('following a log', () => {
     await follow.next();
     await follow.next();
     expect(pagesRead()).toBe(2);
+    controller.abort();
+  });
+
+  test('goes through what is there without waiting in between', async () => {
+    const { follow, append, controller, heads } = world();
+    for (let i = 0; i < 101; i += 1) append(String(i));
+    for (let i = 0; i <= 101; i += 1)
+      expect((await follow.next()).value).toMatchObject({ position: BigInt(i) });
+    expect(heads.asked).toEqual([]);
     controller.abort();
   });
 
