@@ -119,7 +119,13 @@ export async function openE2eWorld(
     });
   const services = [await start()];
   const world = new World(database, layout, services, sql, start);
-  await world.setUp(options.globex === true ? [ACME, GLOBEX] : [ACME]);
+  try {
+    await world.setUp(options.globex === true ? [ACME, GLOBEX] : [ACME]);
+  } catch (error) {
+    const log = world.service.log();
+    await world.close();
+    throw new Error(`the world could not be set up: ${String(error)}\n${log}`, { cause: error });
+  }
   return world;
 }
 
@@ -330,7 +336,7 @@ function publicKeyOf(
   spiffeId: string,
 ): { signingKeyJwk: string; signingKeyThumbprint: string } {
   const key = importSigningKey(readFileSync(layout.signingKeys[spiffeId]?.pem ?? '', 'utf8'));
-  return { signingKeyJwk: JSON.stringify(key.publicKey.jwk), signingKeyThumbprint: key.publicKey.thumbprint };
+  return { signingKeyJwk: key.publicKey.jwk, signingKeyThumbprint: key.publicKey.thumbprint };
 }
 
 /** The reason with which a call is refused; the call succeeding is a failure of the test. */

@@ -69,7 +69,7 @@ export function registrationSpec(
     sessionId: `session-${randomUUID()}`,
     spiffeId: wish.spiffeId,
     certificateBinding: CertificateBinding.SPIFFE_ID,
-    proofKeyJwk: JSON.stringify(key.publicKey.jwk),
+    proofKeyJwk: key.publicKey.jwk,
     credentialEpoch: 1n,
     revocationEpoch: at.revocationEpoch,
     parentEventId: wish.parentEventId ?? '',

@@ -23,7 +23,7 @@ export function workloadActions(channel: Channel): Readonly<Record<string, RoleA
   };
 
   return {
-    key: async () => ({ jwk: JSON.stringify(key.publicKey.jwk), processId: String(process.pid) }),
+    key: async () => ({ jwk: key.publicKey.jwk, processId: String(process.pid) }),
     register: async ({ spec = '', audience = '', incarnation = '1' }) => {
       const registration: RegistrationSpec = fromJsonString(RegistrationSpecSchema, spec);
       const service = { audience, incarnation: BigInt(incarnation) };
