@@ -36,11 +36,32 @@ export const COMMANDS = {
       return { run: migrateCommand, help: MIGRATE_HELP };
     },
   },
+  bootstrap: {
+    summary: "makes the service's own domain and its first operator, once",
+    load: async () => {
+      const { bootstrapCommand, BOOTSTRAP_HELP } = await import('./bootstrap.js');
+      return { run: bootstrapCommand, help: BOOTSTRAP_HELP };
+    },
+  },
   health: {
     summary: 'asks a running service whether it serves',
     load: async () => {
       const { health, HEALTH_HELP } = await import('./health.js');
       return { run: health, help: HEALTH_HELP };
+    },
+  },
+  certs: {
+    summary: 'makes development certificates',
+    load: async () => {
+      const { certs, CERTS_HELP } = await import('./certs.js');
+      return { run: certs, help: CERTS_HELP };
+    },
+  },
+  audit: {
+    summary: 'exports the log of a domain, and verifies an export offline',
+    load: async () => {
+      const { audit, AUDIT_HELP } = await import('./audit.js');
+      return { run: audit, help: AUDIT_HELP };
     },
   },
   demo: {

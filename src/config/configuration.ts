@@ -58,7 +58,7 @@ const TLS_FILES = ['SURETY_TLS_CERT_FILE', 'SURETY_TLS_KEY_FILE', 'SURETY_BUNDLE
  */
 export function readConfiguration(
   environment: Readonly<Record<string, string | undefined>>,
-  command: 'serve' | 'start' | 'migrate',
+  command: 'serve' | 'start' | 'migrate' | 'bootstrap',
 ): Configuration {
   const mistakes: string[] = [...environmentMistakes(environment)];
   const texts = new Map<VariableName, string>();
@@ -146,7 +146,7 @@ function fileMistakes(
 ): string[] {
   const set = TLS_FILES.filter(isSet);
   const missing =
-    command === 'start' && set.length > 0
+    command !== 'serve' && set.length > 0
       ? TLS_FILES.filter((name) => !isSet(name)).map((name) => `${name}: must be set too, as ${set[0]} is`)
       : [];
   const unreadable = TLS_FILES.flatMap((name) => {
