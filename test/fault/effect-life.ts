@@ -58,14 +58,14 @@ export async function reserveCall(
 }
 
 /** The start of a reserved effect. */
-export function startCall(executor: RegistrationRow, effect: EffectRow): Call {
+export function startCall(executor: RegistrationRow, effect: EffectRow, caller = EXECUTOR_A): Call {
   const execution = evidence<'execution'>({
     attemptId: freshId('attempt'),
     executorInstanceId: freshId('instance'),
     requestDigest: effect.requestDigest,
     startedAt: nowMicros(),
   });
-  return call(startExecution, transitionOf(EXECUTOR_A, executor, effect, 'EXECUTING', execution));
+  return call(startExecution, transitionOf(caller, executor, effect, 'EXECUTING', execution));
 }
 
 /** The executor does not know. */
@@ -108,9 +108,18 @@ export function reconcileCall(reconciler: RegistrationRow, effect: EffectRow): C
   return call(reconcile, transitionOf(RECONCILER, reconciler, effect, 'SUCCEEDED', answer));
 }
 
-/** Submits a call, as a repeat with a command id of its own. */
-export function submit(replica: Pick<Replica, 'lanes'>, { decision, command }: Call): Promise<EffectOutcome> {
-  return replica.lanes.submit(decision as never, { ...command, commandId: freshId('cmd') } as never);
+/**
+ * Submits a call, as a repeat with a command id of its own.
+ *
+ * @param deadline as `SubmitOptions` has it
+ */
+export function submit(
+  replica: Pick<Replica, 'lanes'>,
+  { decision, command }: Call,
+  deadline?: number,
+): Promise<EffectOutcome> {
+  const repeat = { ...command, commandId: freshId('cmd') };
+  return replica.lanes.submit(decision as never, repeat as never, deadline === undefined ? {} : { deadline });
 }
 
 /** The effect that a call answered with, or a failure that says why not. */

@@ -68,6 +68,33 @@ export function laneReplica(
   };
 }
 
+/** Holds the first batch that comes to a seam until it is let go. The server ends an idle transaction after 5 s. */
+export class Hold extends Faults {
+  /** Resolves when a batch is held. */
+  readonly held: Promise<void>;
+  readonly letGo: () => void;
+  private readonly released: Promise<void>;
+  private readonly hold: () => void;
+  private met = false;
+
+  constructor(private readonly seam: Seam) {
+    super(undefined);
+    const held = withResolvers();
+    const released = withResolvers();
+    this.held = held.promise;
+    this.hold = held.resolve;
+    this.released = released.promise;
+    this.letGo = released.resolve;
+  }
+
+  override hit(seam: Seam): Promise<void> | undefined {
+    if (this.met || seam !== this.seam) return undefined;
+    this.met = true;
+    this.hold();
+    return this.released;
+  }
+}
+
 /** How long what was sent may take to the server before the process dies, in milliseconds. */
 const LAST_WORDS_MS = 30;
 
