@@ -40,6 +40,7 @@ export async function registerWorkload(
   operator: Channel,
   wish: WorkloadWish,
   key: SigningKey = createSigningKey(),
+  clock: () => number = Date.now,
 ): Promise<WorkloadSession> {
   const me = await operator.service(WorkloadService).whoAmI({ domainId: wish.domainId });
   const service = { audience: me.audience, incarnation: me.incarnation };
@@ -49,7 +50,7 @@ export async function registerWorkload(
   });
   const possessionJws = await possession(spec, service, key);
   await admin.execute(wish.domainId, { case: 'registerWorkload', value: { possessionJws } }, 'register');
-  return new WorkloadSession(channel, spec, key, service);
+  return new WorkloadSession(channel, spec, key, service, clock);
 }
 
 /** The registration that a wish becomes. */

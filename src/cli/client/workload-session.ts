@@ -40,10 +40,12 @@ export class WorkloadSession {
     readonly registration: RegistrationSpec,
     readonly key: SigningKey,
     readonly service: ServiceName,
+    /** Milliseconds since the epoch, for statements and evidence. */
+    readonly clock: () => number = Date.now,
   ) {}
 
   /** PREPARED to EXECUTING. */
-  start(effect: Effect, attemptId: string, now = Date.now()): Promise<TransitionRequest> {
+  start(effect: Effect, attemptId: string, now = this.clock()): Promise<TransitionRequest> {
     return this.request(effect, EffectState.PREPARED, EffectState.EXECUTING, ExecutionEvidenceSchema, {
       attemptId,
       executorInstanceId: this.instanceId,
@@ -76,7 +78,7 @@ export class WorkloadSession {
       attemptId: receipt.attemptId,
       externalReceiptId: receipt.receiptId,
       externalReceiptDigest: digest(receipt.receipt),
-      observedTime: receipt.observedTime ?? timestampFromMs(Date.now()),
+      observedTime: receipt.observedTime ?? timestampFromMs(this.clock()),
     });
   }
 
@@ -97,7 +99,7 @@ export class WorkloadSession {
       authoritySystemId: answer.authoritySystemId,
       queryId: answer.queryId,
       queryResponseDigest: digest(answer.response),
-      observedTime: answer.observedTime ?? timestampFromMs(Date.now()),
+      observedTime: answer.observedTime ?? timestampFromMs(this.clock()),
       terminalState: to,
     });
   }
@@ -139,7 +141,7 @@ export class WorkloadSession {
       fromState: from,
       toState: to,
       evidenceDigest: digest(evidence),
-      issuedTime: timestampFromMs(Date.now()),
+      issuedTime: timestampFromMs(this.clock()),
       nonce: randomBytes(24).toString('base64url'),
       ...overrides,
     } as MessageInitShape<typeof TransitionStatementSchema>);
