@@ -13,7 +13,10 @@ import {
 } from '../../src/gen/grpc/health/v1/health_pb.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { CallerKind } from '../../src/gen/surety/identity/v1/workload_pb.js';
-import { WhoAmIResponseSchema, WorkloadService } from '../../src/gen/surety/identity/v1/workload_service_pb.js';
+import {
+  WhoAmIResponseSchema,
+  WorkloadService,
+} from '../../src/gen/surety/identity/v1/workload_service_pb.js';
 import { ClockService } from '../../src/gen/surety/testing/v1/clock_service_pb.js';
 import { parsePublicJwk } from '../../src/identity/jwk.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
@@ -35,7 +38,9 @@ const root = authorities.surety.leaf(CALLERS.operator);
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'surety-service-'));
-  bundles = new BundleFolder().bundle('surety.test', authorities.surety).bundle('acme.test', authorities.acme);
+  bundles = new BundleFolder()
+    .bundle('surety.test', authorities.surety)
+    .bundle('acme.test', authorities.acme);
   writeFileSync(join(folder, 'service.pem'), own.pem);
   writeFileSync(join(folder, 'service.key'), own.keyPem);
 });
@@ -102,7 +107,9 @@ const admin = async ({ admin: { port } }: Service, path: string): Promise<{ code
 
 const statusOf = async (client: TestClient, service = ''): Promise<string> => {
   const { code, reply } = await client.call(Health.method.check, { service });
-  return reply === undefined ? code : (ServingStatus[fromBinary(HealthCheckResponseSchema, reply).status] ?? '');
+  return reply === undefined
+    ? code
+    : (ServingStatus[fromBinary(HealthCheckResponseSchema, reply).status] ?? '');
 };
 
 describe('a service', () => {
@@ -152,7 +159,9 @@ describe('a service', () => {
     const calls = Array.from({ length: 20 }, () => client.call(WorkloadService.method.whoAmI));
     await service.drain();
     expect((await watching).end).toMatchObject({ code: 'UNAVAILABLE', reason: 'DRAINING' });
-    const told = (await watchingHealth).messages.map((one) => fromBinary(HealthCheckResponseSchema, one).status);
+    const told = (await watchingHealth).messages.map(
+      (one) => fromBinary(HealthCheckResponseSchema, one).status,
+    );
     expect(told).toEqual([ServingStatus.SERVING, ServingStatus.NOT_SERVING]);
     const codes = new Set((await Promise.all(calls)).map(({ code, reason }) => reason ?? code));
     expect([...codes].filter((code) => code !== 'OK' && code !== 'DRAINING')).toEqual([]);
@@ -214,7 +223,9 @@ describe('a service does not start', () => {
   it('under another name than the bootstrap gave it', async () => {
     const { url } = await database();
     await bootstrapped(url, 'spiffe://surety.test/other');
-    expect(await refused({ SURETY_DATABASE_URL: url })).toMatch(/names spiffe:\/\/surety\.test\/surety.*for spiffe:\/\/surety\.test\/other/);
+    expect(await refused({ SURETY_DATABASE_URL: url })).toMatch(
+      /names spiffe:\/\/surety\.test\/surety.*for spiffe:\/\/surety\.test\/other/,
+    );
   });
 
   it('with a test clock or a fault on a database that is not for tests', async () => {
@@ -225,8 +236,12 @@ describe('a service does not start', () => {
     await client.connect();
     await client.query('UPDATE service_state SET test_database = false');
     await client.end();
-    expect(await refused({ SURETY_DATABASE_URL: url, SURETY_TEST_CLOCK: '1' })).toMatch(/^SURETY_TEST_CLOCK is only/);
-    expect(await refused({ SURETY_DATABASE_URL: url, SURETY_FAULT: 'before-commit:error' })).toMatch(/^SURETY_FAULT/);
+    expect(await refused({ SURETY_DATABASE_URL: url, SURETY_TEST_CLOCK: '1' })).toMatch(
+      /^SURETY_TEST_CLOCK is only/,
+    );
+    expect(await refused({ SURETY_DATABASE_URL: url, SURETY_FAULT: 'before-commit:error' })).toMatch(
+      /^SURETY_FAULT/,
+    );
     expect(await refused({ SURETY_DATABASE_URL: url })).toBe('started');
   });
 
@@ -242,7 +257,8 @@ describe('a service does not start', () => {
     const { Client } = await import('pg').then((module) => module.default);
     const client = new Client(url);
     await client.connect();
-    const left = "SELECT count(*)::int AS left FROM pg_stat_activity WHERE datname = $1 AND application_name LIKE 'surety%'";
+    const left =
+      "SELECT count(*)::int AS left FROM pg_stat_activity WHERE datname = $1 AND application_name LIKE 'surety%'";
     await expect.poll(async () => (await client.query(left, [name])).rows[0]).toEqual({ left: 0 });
     await client.end();
   });
@@ -251,7 +267,9 @@ describe('a service does not start', () => {
     const { url } = await database();
     await bootstrapped(url);
     writeFileSync(join(folder, 'bad.key'), 'nothing');
-    expect(await refused({ SURETY_DATABASE_URL: url, SURETY_TLS_KEY_FILE: join(folder, 'bad.key') })).toContain('bad.key');
+    expect(
+      await refused({ SURETY_DATABASE_URL: url, SURETY_TLS_KEY_FILE: join(folder, 'bad.key') }),
+    ).toContain('bad.key');
   });
 
   it('without its database', async () => {
@@ -259,4 +277,3 @@ describe('a service does not start', () => {
     expect(message).toBe('The database did not answer.');
   });
 });
-
