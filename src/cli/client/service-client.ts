@@ -35,6 +35,8 @@ export interface CallOptions {
 /** After so long a call is given up where its caller says nothing, in milliseconds; it may then still have been done. */
 const DEFAULT_TIMEOUT_MS = 30_000;
 
+const LOOPBACK = /^(?:127\.0\.0\.1|\[::1\]):/;
+
 /** One function per method: unary ones answer a promise, streaming ones an async iterable. */
 export type ServiceClient<Methods extends GenServiceMethods> = {
   readonly [Name in keyof Methods]: Methods[Name]['methodKind'] extends 'server_streaming'
@@ -60,6 +62,8 @@ export class Channel {
       {
         // Each channel its own connection: two identities never share one.
         'grpc.use_local_subchannel_pool': 1,
+        // RFC 6066 knows no addresses as server names; the development certificate names localhost.
+        ...(LOOPBACK.test(target) ? { 'grpc.ssl_target_name_override': 'localhost' } : {}),
       },
     );
   }

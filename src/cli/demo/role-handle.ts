@@ -28,7 +28,7 @@ export class RoleHandle {
     });
     child.on('exit', () => {
       for (const [id, resolve] of this.waiting) {
-        resolve({ id, ok: false, code: 'UNKNOWN', reason: '', message: `${name} ended` });
+        resolve({ id, ok: false, code: 'UNKNOWN', reason: '', message: `${name} ended`, metadata: {} });
       }
       this.waiting.clear();
     });
@@ -65,7 +65,7 @@ export class RoleHandle {
     this.child.send({ id, action, parameters });
     const answer = await answered;
     if (answer.ok) return answer.result;
-    throw new SuretyError(answer.code, answer.reason, answer.message, {}, [], undefined);
+    throw new SuretyError(answer.code, answer.reason, answer.message, answer.metadata, [], undefined);
   }
 
   /** The same, for what the story takes for granted. */
@@ -92,7 +92,14 @@ export class RoleHandle {
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         this.waiting.delete(id);
-        resolve({ id, ok: false, code: 'UNKNOWN', reason: '', message: `${this.name} did not answer` });
+        resolve({
+          id,
+          ok: false,
+          code: 'UNKNOWN',
+          reason: '',
+          message: `${this.name} did not answer`,
+          metadata: {},
+        });
       }, ANSWER_TIMEOUT_MS);
       this.waiting.set(id, (answer) => {
         clearTimeout(timer);

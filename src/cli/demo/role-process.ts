@@ -21,8 +21,9 @@ async function answer(
     return { id, ok: true, result: await action(request.parameters) };
   } catch (error) {
     if (error instanceof SuretyError) {
-      return { id, ok: false, code: error.code, reason: error.reason, message: error.message };
+      const { code, reason, message, metadata } = error;
+      return { id, ok: false, code, reason, message, metadata };
     }
-    return { id, ok: false, code: 'UNKNOWN', reason: '', message: String(error) };
+    return { id, ok: false, code: 'UNKNOWN', reason: '', message: String(error), metadata: {} };
   }
 }

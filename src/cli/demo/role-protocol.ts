@@ -14,6 +14,7 @@ export type RoleAnswer =
       readonly code: string;
       readonly reason: string;
       readonly message: string;
+      readonly metadata: Readonly<Record<string, string>>;
     };
 
 /** One thing that a role can do. */

@@ -66,6 +66,7 @@ async function happyPath(cast: Cast, timeline: Timeline, run: string): Promise<s
       name: 'The bank answered: executor A acknowledges',
       actor: executorA.spiffeId,
       rpc: 'AcknowledgeTerminal',
+      effectId: reserved,
     },
     () =>
       executorA.call('acknowledge', {
@@ -104,12 +105,18 @@ async function lostAnswer(cast: Cast, timeline: Timeline, run: string): Promise<
       name: 'The answer is lost: executor B says that it does not know',
       actor: executorB.spiffeId,
       rpc: 'MarkUnknown',
+      effectId,
     },
     () => executorB.call('markUnknown', { effectId, attemptId }),
     { outcome: 'ok', state: 'UNKNOWN' },
   );
   await timeline.step(
-    { name: 'A blind acknowledgement is refused', actor: executorB.spiffeId, rpc: 'AcknowledgeTerminal' },
+    {
+      name: 'A blind acknowledgement is refused',
+      actor: executorB.spiffeId,
+      rpc: 'AcknowledgeTerminal',
+      effectId,
+    },
     () =>
       executorB.call('acknowledge', {
         effectId,
@@ -120,7 +127,12 @@ async function lostAnswer(cast: Cast, timeline: Timeline, run: string): Promise<
     { outcome: 'refused', code: 'FAILED_PRECONDITION', reason: 'EFFECT_MUST_RECONCILE' },
   );
   await timeline.step(
-    { name: 'Executor B may not settle its own doubt', actor: executorB.spiffeId, rpc: 'Reconcile' },
+    {
+      name: 'Executor B may not settle its own doubt',
+      actor: executorB.spiffeId,
+      rpc: 'Reconcile',
+      effectId,
+    },
     () =>
       executorB.call('reconcile', {
         effectId,
@@ -146,7 +158,12 @@ async function lostAnswer(cast: Cast, timeline: Timeline, run: string): Promise<
   );
   const answer = bank.ask(order);
   await timeline.step(
-    { name: 'The reconciler asks the bank and settles it', actor: reconciler.spiffeId, rpc: 'Reconcile' },
+    {
+      name: 'The reconciler asks the bank and settles it',
+      actor: reconciler.spiffeId,
+      rpc: 'Reconcile',
+      effectId,
+    },
     () =>
       reconciler.call('reconcile', {
         effectId,
@@ -168,7 +185,12 @@ async function replayedNonce(cast: Cast, timeline: Timeline, run: string, spentO
     expect: { outcome: 'ok', state: 'PREPARED' },
   });
   await timeline.step(
-    { name: 'A spent nonce in a new statement is refused', actor: executorA.spiffeId, rpc: 'StartExecution' },
+    {
+      name: 'A spent nonce in a new statement is refused',
+      actor: executorA.spiffeId,
+      rpc: 'StartExecution',
+      effectId,
+    },
     () => executorA.call('startWithSpentNonce', { effectId, attemptId: `attempt-${randomUUID()}`, spentOn }),
     { outcome: 'refused', code: 'ALREADY_EXISTS', reason: 'PROOF_REPLAYED' },
   );

@@ -28,23 +28,34 @@ export class Timeline {
 
   /** Runs one step. A refusal is an outcome; what it must come to is compared. */
   async step(
-    who: Pick<Step, 'name' | 'actor' | 'rpc'>,
+    who: Pick<Step, 'name' | 'actor' | 'rpc'> & { readonly effectId?: string },
     run: () => Promise<Readonly<Record<string, string>>>,
     expected: Expectation,
   ): Promise<Readonly<Record<string, string>>> {
+    const { effectId = '', ...told } = who;
     let result: Readonly<Record<string, string>> = {};
     let step: Step;
+    let why = '';
     try {
       result = await run();
-      step = { ...who, outcome: 'ok', code: 'OK', reason: '', ...effectOf(result) };
+      step = { ...told, outcome: 'ok', code: 'OK', reason: '', ...effectOf(result) };
     } catch (error) {
       if (!(error instanceof SuretyError)) throw error;
-      step = { ...who, outcome: 'refused', code: error.code, reason: error.reason, effect_id: '', state: '' };
+      const { code, reason, metadata, message } = error;
+      why = message;
+      step = {
+        ...told,
+        outcome: 'refused',
+        code,
+        reason,
+        effect_id: metadata['effect_id'] ?? effectId,
+        state: metadata['state'] ?? '',
+      };
     }
     this.steps.push(step);
     const surprise = differs(step, expected);
     if (surprise) this.surprises.push(`${who.name}: ${surprise}`);
-    this.print(step, surprise);
+    this.print(step, why, surprise);
     return result;
   }
 
@@ -68,12 +79,13 @@ export class Timeline {
     return { steps: this.steps, chain: this.verified };
   }
 
-  private print(step: Step, surprise: string | undefined): void {
+  private print(step: Step, why: string, surprise: string | undefined): void {
     const mark = surprise ? '!' : step.outcome === 'ok' ? '+' : 'x';
     const actor = step.actor.replace(/^spiffe:\/\/[^/]+\//, '');
     const result = step.outcome === 'ok' ? step.state : `refused: ${step.reason} (${step.code})`;
     this.tell?.(` ${mark} ${step.name}`);
     this.tell?.(`     ${actor.padEnd(22)} ${step.rpc.padEnd(20)} ${result}`);
+    if (why !== '') this.tell?.(`     ${''.padEnd(22)} ${why}`);
     if (surprise) this.tell?.(`     expected otherwise: ${surprise}`);
   }
 }
