@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chown, mkdtemp, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chown, link, mkdtemp, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { PostgresBinaries } from './binaries.js';
 import type { DataPlace } from './data-place.js';
@@ -92,22 +92,24 @@ function initdbArguments(data: string, passwordFile: string): string[] {
   ];
 }
 
-/** Creates the password, or reads the one that another process created at the same moment. */
+/**
+ * Creates the password, or reads the one that another process created at the same moment. The file gets its name
+ * when it is whole: a reader never finds it empty.
+ */
 async function makePassword(file: string): Promise<string> {
+  const unfinished = `${file}.${process.pid}`;
+  const handle = await open(unfinished, 'w', 0o600);
   try {
-    const handle = await open(file, 'wx', 0o600);
-    try {
-      const password = randomBytes(passwordBytes).toString('base64url');
-      await handle.writeFile(`${password}\n`);
-      await handle.sync();
-      return password;
-    } finally {
-      await handle.close();
-    }
+    await handle.writeFile(`${randomBytes(passwordBytes).toString('base64url')}\n`);
+    await handle.sync();
+    await link(unfinished, file);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    return readPassword(file);
+  } finally {
+    await handle.close();
+    await rm(unfinished, { force: true });
   }
+  return readPassword(file);
 }
 
 async function readPassword(file: string): Promise<string> {

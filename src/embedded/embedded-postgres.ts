@@ -68,7 +68,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const native = await findNativeFolder();
   const place = await prepareDataPlace(options.dataDir);
   await stopOrphan(place.data, log);
-  const folders = options.removeWhenDone === true ? [place.folder, place.home] : [];
+  const folders = options.removeWhenDone === true ? [...new Set([place.folder, place.home])] : [];
   const watchdog = startWatchdog(folders, log);
   try {
     if (isDisowned(place)) {
@@ -93,7 +93,9 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     };
   } catch (error) {
     await watchdog.release();
-    await removeAll(folders);
+    // Somebody else's living server is not ours to remove, whatever we were told about our own.
+    const isInUse = error instanceof EmbeddedPostgresError && error.reason === 'ALREADY_RUNNING';
+    if (!isInUse) await removeAll(folders);
     throw error;
   }
 }
@@ -153,8 +155,10 @@ function whyItEnded(
     return { error: new EmbeddedPostgresError('ALREADY_RUNNING', message, output), mayRetry: false };
   }
   const error = new EmbeddedPostgresError('START_FAILED', `Postgres did not start on ${data}.`, output);
-  // The children of a server that was killed end by themselves, each when it next looks.
-  return { error, mayRetry: output.includes('pre-existing shared memory block') };
+  // The children of a server that was killed end by themselves, each when it next looks. An empty lock file is one
+  // that another server is just writing.
+  const passes = ['pre-existing shared memory block', 'lock file "postmaster.pid" is empty'];
+  return { error, mayRetry: passes.some((text) => output.includes(text)) };
 }
 
 async function stopBoth(server: Postmaster, watchdog: Watchdog): Promise<void> {

@@ -12,6 +12,8 @@ export interface Postmaster {
   readonly pid: number;
   /** Settled when the process has ended, for whatever reason. Never rejects. */
   readonly exited: Promise<void>;
+  /** If it has ended already. */
+  hasEnded(): boolean;
   /** The last lines that it printed. */
   output(): string;
   /** Stops it (end-postmaster.ts). */
@@ -55,7 +57,7 @@ export async function spawnPostmaster(
   });
   // `close` comes after the last line, `exit` may come before it.
   const exited = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  const isGone = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   const pid = child.pid;
 
   // A server alone is no reason for this process to go on; the watchdog stops it then.
@@ -65,11 +67,12 @@ export async function spawnPostmaster(
   return {
     pid,
     exited,
+    hasEnded,
     output: () => kept.join('\n'),
     stop: async () => {
       child.ref();
       stderr.ref();
-      await endPostmaster(pid, isGone);
+      await endPostmaster(pid, hasEnded);
     },
   };
 }
@@ -80,11 +83,11 @@ export async function spawnPostmaster(
  * @returns false if it ended, or is not ready when the time is up
  */
 export async function becomesReady(server: Postmaster, data: string): Promise<boolean> {
-  let ended = false;
-  void server.exited.then(() => {
-    ended = true;
-  });
-  for (const until = Date.now() + readyTimeoutMs; Date.now() < until && !ended; await sleep(pollMs)) {
+  for (
+    const until = Date.now() + readyTimeoutMs;
+    Date.now() < until && !server.hasEnded();
+    await sleep(pollMs)
+  ) {
     const lock = readPostmasterPid(data);
     if (lock?.pid === server.pid && lock.status === 'ready') return true;
   }

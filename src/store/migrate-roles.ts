@@ -45,13 +45,16 @@ export async function ensureRole(client: ClientBase, roleName: string): Promise<
  */
 export async function ensureServiceRole(client: ClientBase, roleName: string = serviceRole): Promise<void> {
   await ensureRole(client, roleName);
-  // A superuser may take every role. From 16 on, being a member and being allowed to SET ROLE are two things.
-  const mayTake = `
-    SELECT pg_has_role(CURRENT_USER, $1,
-             CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END) AS may`;
+  // From 16 on, being a member and being allowed to SET ROLE are two things. A superuser may take every role.
+  const { rows } = await client.query<{ apart: boolean }>(
+    `SELECT current_setting('server_version_num')::int >= 160000 AS apart`,
+  );
+  const apart = rows[0]?.apart === true;
+  const mayTake = `SELECT pg_has_role(CURRENT_USER, $1, '${apart ? 'SET' : 'MEMBER'}') AS may`;
   await untilTrue(
     async () => (await client.query<{ may: boolean }>(mayTake, [roleName])).rows[0]?.may === true,
-    async () => void (await client.query(`GRANT ${roleName} TO CURRENT_USER`)),
+    async () =>
+      void (await client.query(`GRANT ${roleName} TO CURRENT_USER${apart ? ' WITH SET TRUE' : ''}`)),
     `This login may not take the role ${roleName}. Let an administrator grant it: GRANT ${roleName} TO <login>`,
   );
 }
@@ -61,15 +64,17 @@ async function untilTrue(
   make: () => Promise<void>,
   refused: string,
 ): Promise<void> {
-  for (let tries = 1; !(await isTrue()); tries++) {
+  for (let tries = 0; tries < maxTries; tries++) {
+    if (await isTrue()) return;
     try {
       await make();
     } catch (error) {
       const sqlState = sqlStateOf(error);
-      if (sqlState === insufficientPrivilege) throw new MigrationError('ROLE_MISSING', refused, sqlState);
-      if (!madeMeanwhile.has(sqlState ?? '') || tries === maxTries) throw error;
+      if (sqlState === insufficientPrivilege) break;
+      if (!madeMeanwhile.has(sqlState ?? '')) throw error;
     }
   }
+  throw new MigrationError('ROLE_MISSING', refused);
 }
 
 function assertRoleName(roleName: string): void {

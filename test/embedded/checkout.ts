@@ -31,11 +31,24 @@ process.umask(0o022);
 
 export const isRoot = process.getuid?.() === 0;
 
+interface Account {
+  readonly uid: number;
+  readonly gid: number;
+}
+
 /** The account that runs Postgres for root, and stands in for an ordinary user here. */
-export const nobody = ((): { uid: number; gid: number } | undefined => {
-  const line = /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8'));
-  return line === null ? undefined : { uid: Number(line[1]), gid: Number(line[2]) };
-})();
+export const nobody = findAccount((name) => name === 'nobody');
+
+/** Another one, which never runs Postgres for root unless the data is its own. */
+export const somebodyElse = findAccount((name) => name !== 'nobody');
+
+function findAccount(matches: (name: string) => boolean): Account | undefined {
+  return readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
+    .map(([name = '', , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }))
+    .find(({ name, uid }) => uid > 0 && matches(name));
+}
 
 /** What a process in a checkout says first: where its server is, or why there is none. */
 export interface Report {
@@ -99,18 +112,15 @@ export class Checkout {
   static async create({ libraryLinks = true, ownFiles = false } = {}): Promise<Checkout> {
     const parent = await mkdtemp(path.join(os.tmpdir(), 'surety-checkout-'));
     await chmod(parent, 0o755);
-    const checkout = new Checkout(parent, path.join(parent, 'surety'));
-    await mkdir(checkout.folder);
-    for (const [name, text] of Object.entries(await (programs ??= compilePrograms()))) {
-      await mkdir(path.dirname(path.join(checkout.folder, name)), { recursive: true });
-      await writeFile(path.join(checkout.folder, name), text);
+    try {
+      const checkout = new Checkout(parent, path.join(parent, 'surety'));
+      await checkout.lay(ownFiles);
+      await checkout.setLibraryLinks(libraryLinks);
+      return checkout;
+    } catch (error) {
+      await rm(parent, { recursive: true });
+      throw error;
     }
-    const source = path.join(root, 'node_modules', platformPackage);
-    const target = path.join(checkout.folder, 'node_modules', platformPackage);
-    if (ownFiles) await cp(source, target, { recursive: true, verbatimSymlinks: true });
-    else await linkTree(source, target);
-    await checkout.setLibraryLinks(libraryLinks);
-    return checkout;
   }
 
   get native(): string {
@@ -129,12 +139,12 @@ export class Checkout {
   }
 
   /** Starts a process that starts a server in this checkout. */
-  start(options: Record<string, unknown> = {}, as?: { uid: number; gid: number }): Promise<Runner> {
+  start(options: Record<string, unknown> = {}, as?: Account): Promise<Runner> {
     return this.run('start', { dataDir: this.dataDir, ...options }, as);
   }
 
   /** Removes this checkout's data as `--fresh` does. */
-  async removeData(as?: { uid: number; gid: number }): Promise<Report> {
+  async removeData(as?: Account): Promise<Report> {
     const { report, process: child } = await this.run('remove', { dataDir: this.dataDir }, as);
     await ended(child);
     return report;
@@ -151,13 +161,13 @@ export class Checkout {
     await rm(this.parent, { recursive: true, force: true });
   }
 
-  private async run(command: string, options: object, as?: { uid: number; gid: number }): Promise<Runner> {
+  private async run(command: string, options: object, as?: Account): Promise<Runner> {
     const child = spawn(process.execPath, ['runner.mjs', command, JSON.stringify(options)], {
       cwd: this.folder,
       stdio: ['pipe', 'pipe', 'inherit'],
       // What a person may have set for a Postgres of theirs; none of it may reach ours.
       env: { ...process.env, ...misleadingEnvironment },
-      ...as,
+      ...(as === undefined ? {} : { uid: as.uid, gid: as.gid }),
     });
     const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
     const runner: Runner = {
@@ -174,6 +184,17 @@ export class Checkout {
     };
     this.runners.push(runner);
     return runner;
+  }
+
+  private async lay(ownFiles: boolean): Promise<void> {
+    for (const [name, text] of Object.entries(await (programs ??= compilePrograms()))) {
+      await mkdir(path.dirname(path.join(this.folder, name)), { recursive: true });
+      await writeFile(path.join(this.folder, name), text);
+    }
+    const source = path.join(root, 'node_modules', platformPackage);
+    const target = path.join(this.folder, 'node_modules', platformPackage);
+    if (ownFiles) await cp(source, target, { recursive: true, verbatimSymlinks: true });
+    else await linkTree(source, target);
   }
 
   private async setLibraryLinks(wanted: boolean): Promise<void> {

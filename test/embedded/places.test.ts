@@ -3,15 +3,16 @@ import { chmod, chown, cp, readdir, readFile, rename, rm, stat, writeFile } from
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { Checkout, isRoot, nobody, type Report } from './checkout.js';
+import { Checkout, isRoot, nobody, type Report, somebodyElse } from './checkout.js';
 
 // architecture.md, Embedded Postgres: root or not, with npm's install scripts or without, wherever the checkout is.
 
 const checkouts: Checkout[] = [];
 
 /** Some of this only root can arrange. */
-const asRoot = isRoot && nobody !== undefined;
+const asRoot = isRoot && nobody !== undefined && somebodyElse !== undefined;
 const user = nobody ?? { uid: 0, gid: 0 };
+const somebody = somebodyElse ?? { uid: 0, gid: 0 };
 
 afterEach(async () => {
   for (const checkout of checkouts.splice(0)) await checkout.remove();
@@ -136,14 +137,15 @@ describe.runIf(asRoot)('started by root', () => {
 
   test('in the checkout of an ordinary user who has started it before: as that user', async () => {
     const checkout = await createCheckout({ ownFiles: true });
-    await giveTo(checkout, user);
-    const first = await start(checkout, user);
+    await giveTo(checkout, somebody);
+    const first = await start(checkout, somebody);
     await query(first, 'CREATE TABLE kept AS SELECT 1 AS id');
     await checkout.stopAll();
     const second = await start(checkout);
+    expect((await stat(`/proc/${second.pid}`)).uid).toBe(somebody.uid);
     expect(await query(second, 'SELECT id FROM kept')).toEqual([[1]]);
     await checkout.stopAll();
-    const third = await start(checkout, user);
+    const third = await start(checkout, somebody);
     expect(await query(third, 'SELECT id FROM kept')).toEqual([[1]]);
   });
 

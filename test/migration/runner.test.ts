@@ -304,7 +304,9 @@ describe('roles', () => {
       reason: 'ROLE_MISSING',
       message: expect.stringContaining(`GRANT ${roleName} TO`),
     });
-    await client.query(`GRANT ${roleName} TO ${login}`);
+    await client.query(`GRANT ${roleName} TO ${login} WITH SET FALSE`);
+    await expect(ensureServiceRole(own, roleName)).rejects.toMatchObject({ reason: 'ROLE_MISSING' });
+    await client.query(`GRANT ${roleName} TO ${login} WITH SET TRUE`);
     await ensureServiceRole(own, roleName);
     await own.end();
   });

@@ -3,11 +3,10 @@ import os from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
-import { type PreparedServer, prepareServer, testServerSettings } from './suite-postgres.js';
+import { prepareServer, testServerSettings } from './suite-postgres.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    suitePostgres: PreparedServer;
     /** Where the development certificates of the suite are, once somebody has had them made. */
     certificatesDirectory: string;
   }
@@ -28,7 +27,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   try {
     const prepared = await prepareServer(server.url);
     if (prepared.templateFailure !== undefined) {
-      console.error(`No test gets a database: ${prepared.templateFailure}`);
+      process.stderr.write(`No test gets a database: ${prepared.templateFailure}\n`);
     }
     project.provide('suitePostgres', prepared);
     project.provide('certificatesDirectory', certificates);

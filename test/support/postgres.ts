@@ -6,8 +6,6 @@ import { Client } from 'pg';
 import { inject } from 'vitest';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
 import type { PostgresSettings } from '../../src/embedded/server-settings.js';
-// For the type of what is injected.
-import type {} from './global-setup.js';
 import {
   type PreparedServer,
   prepareServer,

@@ -7,6 +7,12 @@ import type { PostgresSettings } from '../../src/embedded/server-settings.js';
 import { migrate } from '../../src/store/migrate.js';
 import { ensureRole, serviceRole } from '../../src/store/migrate-roles.js';
 
+declare module 'vitest' {
+  interface ProvidedContext {
+    suitePostgres: PreparedServer;
+  }
+}
+
 /** A server with the migrated template and the service's login, as the tests' helpers need to know it. */
 export interface PreparedServer {
   /** The superuser's, for the database `postgres`. */
