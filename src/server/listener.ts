@@ -203,36 +203,42 @@ export class Listener {
     // A reset in the middle of anything below must not become an uncaught error.
     socket.on('error', () => socket.destroy());
     this.#handshakes.remove(socket);
-    if (this.#draining) {
-      socket.destroy();
-      return;
+    try {
+      this.#admit(socket);
+    } catch (error) {
+      // A certificate that we fail to judge ends its own connection, never the process.
+      this.#options.log.error({ error }, 'a peer could not be checked');
+      this.#refuse(socket, 'CHECK_FAILED');
     }
-    const certificates = certificatesOf(socket);
-    if (certificates === undefined) this.#refuse(socket, 'NO_CERTIFICATE');
-    else if (socket.alpnProtocol !== 'h2') this.#refuse(socket, 'NOT_HTTP2');
-    else this.#admit(socket, certificates);
   }
 
-  #admit(socket: TLSSocket, certificates: PeerCertificates): void {
+  #admit(socket: TLSSocket): void {
+    if (this.#draining) return this.#refuse(socket, 'DRAINING');
+    const certificates = certificatesOf(socket);
+    if (certificates === undefined) return this.#refuse(socket, 'NO_CERTIFICATE');
+    // OpenSSL and we must both agree. It goes first: a stranger's certificates cost us no search of our own.
+    if (!socket.authorized) return this.#refuse(socket, ...opensslReason(socket));
+    if (socket.alpnProtocol !== 'h2') return this.#refuse(socket, 'NOT_HTTP2');
     const check = this.#check(certificates);
     if (check.outcome === 'untrusted') return this.#refuse(socket, check.reason);
-    // Both must agree. OpenSSL judges the clock of this machine, name constraints and purposes as well.
-    if (!socket.authorized) return this.#refuse(socket, 'CHAIN_UNTRUSTED', opensslReason(socket));
-    this.#connectionCount += 1;
     const abort = connectionSignal();
+    const peer = this.#peerOf(check, abort.signal);
+    if (!this.#connections.hasRoomFor(peer)) return this.#refuse(socket, 'TOO_MANY_CONNECTIONS');
+    if (peer.rejected !== undefined) this.#refusals.note(peer.rejected, socket.remoteAddress);
+    this.#connections.add({ socket, abort, peer, ...certificates });
+    this.#options.protocol.accept(socket);
+  }
+
+  #peerOf(check: Exclude<PeerCheck, { outcome: 'untrusted' }>, closed: AbortSignal): ConnectionPeer {
+    this.#connectionCount += 1;
     const connection = {
       connectionId: `c${this.#connectionCount}`,
       openedAtMicros: this.#options.now(),
-      closed: abort.signal,
+      closed,
     };
-    const peer =
-      check.outcome === 'accepted'
-        ? acceptedPeer(connection, check.leaf, check.chain)
-        : rejectedPeer(connection, check.reason);
-    if (!this.#connections.hasRoomFor(peer)) return this.#refuse(socket, 'TOO_MANY_CONNECTIONS');
-    if (check.outcome === 'rejected') this.#refusals.note(check.reason, socket.remoteAddress);
-    this.#connections.add({ socket, abort, peer, ...certificates });
-    this.#options.protocol.accept(socket);
+    return check.outcome === 'accepted'
+      ? acceptedPeer(connection, check.leaf, check.chain)
+      : rejectedPeer(connection, check.reason);
   }
 
   #check({ leafDer, intermediatesDer }: PeerCertificates | OpenConnection): PeerCheck {
@@ -276,10 +282,16 @@ function contextOptions(certificate: ServiceCertificate, bundles: TrustBundles):
   };
 }
 
-/** OpenSSL's name for what it did not like, such as CERT_HAS_EXPIRED; for the log only. */
-function opensslReason(socket: TLSSocket): string | undefined {
+const OPENSSL_REASONS: ReadonlyMap<string, CertificateRejection> = new Map([
+  ['CERT_HAS_EXPIRED', 'EXPIRED'],
+  ['CERT_NOT_YET_VALID', 'NOT_YET_VALID'],
+]);
+
+/** Our reason for what OpenSSL did not like, and its own name for it, such as INVALID_PURPOSE, for the log. */
+function opensslReason(socket: TLSSocket): [reason: CertificateRejection, detail: string] {
   const error: unknown = socket.authorizationError;
-  return typeof error === 'string' ? error : codeOf(error);
+  const name = typeof error === 'string' ? error : (codeOf(error) ?? 'unknown');
+  return [OPENSSL_REASONS.get(name) ?? 'CHAIN_UNTRUSTED', name];
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -139,7 +139,7 @@ describe('how many connections there may be', () => {
   });
 
   it('lets silent sockets give way to a real handshake', async () => {
-    await start({ listener: { limits: few } });
+    await start({ listener: { limits: few, handshakeTimeoutMs: 60_000 } });
     const silent: Socket[] = [];
     for (let each = 0; each < 30; each += 1) {
       const socket = connectTcp(harness.port, '127.0.0.1');

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readTlsMaterial, Reloader, type TlsFiles, TlsFilesInvalid } from '../../src/server/reload.js';
-import type { Certificate } from '../support/pki.js';
+import { Authority, type Certificate } from '../support/pki.js';
 import {
   CALLER_ID,
   Caller,
@@ -157,11 +157,12 @@ describe('reload without a restart (identity.md, The connection)', () => {
 
   it('lets a new domain in, and rolls an authority over with both in the bundle', async () => {
     const { acme, globex } = harness.authorities;
-    harness.folder.bundle('initech.test', globex).bundle('acme.test', globex, acme);
+    const initech = Authority.root('initech authority');
+    harness.folder.bundle('initech.test', initech).bundle('acme.test', globex, acme);
     const caller = acmeCaller();
     await caller.whoAmI();
     await reloader.checkNow();
-    expect(await whoAmI(harness, globex.leaf('spiffe://initech.test/worker/w'))).toMatchObject({
+    expect(await whoAmI(harness, initech.leaf('spiffe://initech.test/worker/w'))).toMatchObject({
       code: 'OK',
     });
     expect(await whoAmI(harness, globex.leaf(CALLER_ID))).toMatchObject({ code: 'OK' });
