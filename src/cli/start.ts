@@ -31,7 +31,7 @@ callers, migrates, makes the development operator and serves. With SURETY_DATABA
 the three TLS variables those certificates, and then makes no operator. surety help configuration lists all
 variables. What it makes is kept in SURETY_STATE_DIR (.surety) for the next start.
 
-  --fresh   throws the data of its own Postgres away first
+  --fresh   throws the data of its own Postgres away first; with SURETY_TEST_CLOCK=1 the new one is a test database
 
 Ctrl-C or SIGTERM drains it; a second one ends it at once. Its log goes to the standard error.`;
 
@@ -53,7 +53,7 @@ export async function start(args: readonly string[]): Promise<number> {
   const fate = watch(database.embedded, log);
   try {
     const certificates = await minting;
-    await prepare(configuration, database.url, certificates);
+    await prepare(configuration, database, certificates);
     if (certificates !== undefined) keepFresh(certificates, log);
     await runService({
       configuration: {
@@ -117,12 +117,15 @@ function tlsOf(certificates: DevelopmentCertificates | undefined): TlsPaths {
 
 /** The schema, and the first operator where there is none. */
 async function prepare(
-  { migrationUrl }: Configuration,
-  databaseUrl: string,
+  { migrationUrl, testClock }: Configuration,
+  database: Database,
   certificates: DevelopmentCertificates | undefined,
 ): Promise<void> {
-  const url = migrationUrl ?? databaseUrl;
-  await migrate({ url });
+  const url = migrationUrl ?? database.url;
+  const { applied } = await migrate({ url });
+  // A database that was made this minute has nothing to lose; any other is marked by `surety migrate --test` alone.
+  const isNew = database.embedded !== undefined && applied.includes(1);
+  if (testClock && isNew) await migrate({ url, test: true });
   const signingKey = certificates?.signingKeys[OPERATOR];
   if (signingKey === undefined) return;
   const input = bootstrapInput({
@@ -162,7 +165,10 @@ function tell(
 ): void {
   const address = ({ address: host, port }: Service['grpc']): string =>
     host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-  const short = (path: string): string => relative(process.cwd(), path) || path;
+  const short = (path: string): string => {
+    const near = relative(process.cwd(), path);
+    return near === '' || near.startsWith('..') ? path : near;
+  };
   const lines = [
     'Surety serves.',
     '',

@@ -65,7 +65,7 @@ function everything(): ServiceBinding[] {
       localName,
       methodKind === 'unary' ? async () => ({}) : async function* () {},
     ]);
-    return { service, handlers: Object.fromEntries(handlers) } as unknown as ServiceBinding;
+    return { service, handlers: Object.fromEntries(handlers) };
   });
 }
 
