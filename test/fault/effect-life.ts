@@ -38,6 +38,9 @@ export interface Workers {
   readonly reconciler: RegistrationRow;
 }
 
+/** Whatever runs commands. */
+export type LaneOwner = Pick<Replica, 'lanes'>;
+
 /** A grant and workers for any number of effects. */
 export async function seedWorkers(world: EffectWorld): Promise<Workers & { grantId: string }> {
   const { grantId } = await seedGrant(world);
@@ -50,11 +53,11 @@ export async function seedWorkers(world: EffectWorld): Promise<Workers & { grant
 
 /** A reservation for an event of its own. */
 export async function reserveCall(
-  replica: Replica,
+  replica: LaneOwner,
   grantId: string,
   overrides: Parameters<typeof reservation>[2] = {},
 ): Promise<Call> {
-  return call(reserveEffect, reservation(await publish(replica), grantId, overrides));
+  return call(reserveEffect, reservation(await publish(replica as Replica), grantId, overrides));
 }
 
 /** The start of a reserved effect. */
@@ -114,7 +117,7 @@ export function reconcileCall(reconciler: RegistrationRow, effect: EffectRow): C
  * @param deadline as `SubmitOptions` has it
  */
 export function submit(
-  replica: Pick<Replica, 'lanes'>,
+  replica: LaneOwner,
   { decision, command }: Call,
   deadline?: number,
 ): Promise<EffectOutcome> {
@@ -137,12 +140,15 @@ function call<Command>(
 }
 
 /** A reserved effect. */
-export async function reserved(replica: Replica, workers: { grantId: string }): Promise<EffectRow> {
+export async function reserved(replica: LaneOwner, workers: { grantId: string }): Promise<EffectRow> {
   return done(submit(replica, await reserveCall(replica, workers.grantId)));
 }
 
 /** A started effect. */
-export async function started(replica: Replica, workers: Workers & { grantId: string }): Promise<EffectRow> {
+export async function started(
+  replica: LaneOwner,
+  workers: Workers & { grantId: string },
+): Promise<EffectRow> {
   const effect = await reserved(replica, workers);
   return done(submit(replica, startCall(workers.executor, effect)));
 }
