@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ensureDevelopmentCertificates } from '../../certs/development-certificates.js';
 import type { CertificateLayout } from '../../certs/layout.js';
+import { removeEmbeddedPostgres } from '../embedded/embedded-postgres.js';
 import { importSigningKey } from '../identity/sign.js';
 import { AdminSession } from './client/admin-session.js';
 import { Channel } from './client/service-client.js';
@@ -41,7 +42,12 @@ export async function demo(args: readonly string[]): Promise<number> {
   const tell = json ? undefined : (line: string): void => void process.stdout.write(`${line}\n`);
   const timeline = new Timeline(tell);
   const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
-  const stops: (() => Promise<void> | void)[] = [() => rm(state, { recursive: true, force: true })];
+  // As root, Postgres runs as another user, who has to get through to its folder.
+  await chmod(state, 0o711);
+  const stops: (() => Promise<void> | void)[] = [
+    () => rm(state, { recursive: true, force: true }),
+    () => removeEmbeddedPostgres(path.join(state, 'postgres')),
+  ];
   const interrupted = new Promise<never>((_resolve, reject) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       process.once(signal, () => reject(new Error(`stopped by ${signal}`)));

@@ -1,4 +1,4 @@
-import { DatabaseError } from 'pg';
+import { sqlState } from './store-error.js';
 
 /** Why a schema could not be brought or found up to date. Stable: callers and tests compare it. */
 export type MigrationReason =
@@ -46,20 +46,11 @@ export class MigrationError extends Error {
   }
 }
 
-/** The SQLSTATE of an error of the database; undefined for every other error. */
-export function sqlStateOf(error: unknown): string | undefined {
-  return error instanceof DatabaseError ? error.code : undefined;
-}
-
 /** Any error as one of ours. */
 export function toMigrationError(error: unknown): MigrationError {
   if (error instanceof MigrationError) return error;
-  const sqlState = sqlStateOf(error);
-  return sqlState === undefined
+  const state = sqlState(error);
+  return state === undefined
     ? new MigrationError('DATABASE_UNREACHABLE', 'The database did not answer.')
-    : new MigrationError(
-        'DATABASE_ERROR',
-        'The database refused a statement of the migration runner',
-        sqlState,
-      );
+    : new MigrationError('DATABASE_ERROR', 'The database refused a statement of the migration runner', state);
 }

@@ -1,5 +1,6 @@
 import type { ClientBase, Pool } from 'pg';
-import { MigrationError, sqlStateOf } from './migrate-error.js';
+import { MigrationError } from './migrate-error.js';
+import { sqlState } from './store-error.js';
 import type { Migration } from './migrate-files.js';
 import { serviceRole } from './migrate-roles.js';
 
@@ -42,7 +43,7 @@ export async function ensureHistoryTables(client: ClientBase): Promise<void> {
       await client.query(createTables);
     } catch (error) {
       await client.query('ROLLBACK');
-      if (!createdMeanwhile.has(sqlStateOf(error) ?? '') || tries === maxCreateTries) throw error;
+      if (!createdMeanwhile.has(sqlState(error) ?? '') || tries === maxCreateTries) throw error;
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
-import { MigrationError, sqlStateOf } from './migrate-error.js';
+import { MigrationError } from './migrate-error.js';
+import { sqlState } from './store-error.js';
 
 /** Serves. May not update or delete what is append-only; what it may is granted in the migrations. */
 export const serviceRole = 'surety_service';
@@ -69,7 +70,7 @@ async function untilTrue(
     try {
       await make();
     } catch (error) {
-      const sqlState = sqlStateOf(error);
+      const sqlState = sqlState(error);
       if (sqlState === insufficientPrivilege) break;
       if (!madeMeanwhile.has(sqlState ?? '')) throw error;
     }

@@ -1,5 +1,6 @@
 import { Client, type ClientBase, DatabaseError, type Pool } from 'pg';
-import { MigrationError, sqlStateOf, toMigrationError } from './migrate-error.js';
+import { MigrationError, , toMigrationError } from './migrate-error.js';
+import { sqlState } from './store-error.js';
 import { type Migration, readMigrations } from './migrate-files.js';
 import { ensureHistoryTables, pendingMigrations, readHistory, recordMigration } from './migrate-history.js';
 import { archiveRole, ensureRole, serviceRole } from './migrate-roles.js';
@@ -172,7 +173,7 @@ async function runMigration(client: Client, migration: Migration): Promise<void>
   try {
     await client.query('RELEASE SAVEPOINT surety_migration');
   } catch (error) {
-    if (!leftTransaction.has(sqlStateOf(error) ?? '')) throw error;
+    if (!leftTransaction.has(sqlState(error) ?? '')) throw error;
     throw new MigrationError(
       'MIGRATION_LEFT_TRANSACTION',
       `${migration.fileName} ends the transaction that it runs in: it must not hold BEGIN, COMMIT or ROLLBACK.`,
@@ -191,7 +192,7 @@ async function markAsTest(client: Client): Promise<void> {
   const marked = await client.query('UPDATE public.service_state SET test_database = true').then(
     ({ rowCount }) => rowCount,
     (error: unknown) => {
-      if (sqlStateOf(error) === undefined) throw error;
+      if (sqlState(error) === undefined) throw error;
       return 0;
     },
   );

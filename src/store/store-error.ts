@@ -1,3 +1,5 @@
+import { DatabaseError } from 'pg';
+
 /** What became of a transaction that did not answer as it should. */
 export type StoreFailure =
   /** It is certain that nothing was committed. */
@@ -26,10 +28,12 @@ const CONFLICT_STATES: ReadonlySet<string> = new Set(['23505', '40001', '40P01',
 /** Classes of SQLSTATE that say that the server, not the statement, is in trouble. */
 const SERVER_CLASSES: ReadonlySet<string> = new Set(['08', '53', '57', '58', '25']);
 
-/** SQLSTATE of a driver error; the driver's own failures (a closed socket) have none. The only place that knows them. */
+/**
+ * SQLSTATE, where it was the database that refused; undefined for the driver's own failures, whose codes (`EPIPE`) may
+ * look alike. The only place that tells them apart.
+ */
 export function sqlState(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+  return error instanceof DatabaseError ? error.code : undefined;
 }
 
 /** Whether a failure before COMMIT may pass when tried again. */
