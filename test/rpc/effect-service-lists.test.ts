@@ -210,6 +210,22 @@ describe('ListEffects of a reconciler', () => {
     expect(await list(first, {}, 1)).toHaveLength(2);
   });
 
+  test('a registration lends its system to no other of the same peer', async () => {
+    const crosswise: Peer = { caller: callerOf('spiffe://acme.test/reconciler/both'), kind: 'reconciler' };
+    const { spiffeId } = crosswise.caller;
+    await service.world.seed('callers', [{ spiffeId, kind: 'reconciler', refId: spiffeId }]);
+    const role = 'effect_reconciler';
+    await service.workload(crosswise.caller, {
+      role,
+      workloadId: 'effect-system:bank-ledger',
+      sinks: ['mail'],
+    });
+    await service.workload(crosswise.caller, { role, workloadId: 'effect-system:mail-log', sinks: ['bank'] });
+    expect(await names(crosswise)).toEqual([]);
+    await service.workload(crosswise.caller, { role, workloadId: 'effect-system:mail-log', sinks: ['mail'] });
+    expect(await names(crosswise)).toEqual(['mailed', 'waiting']);
+  });
+
   test('an executor and a harness have no lists', async () => {
     expect(await names(executor)).toEqual([]);
     expect(await names(PLANNER)).toEqual([]);

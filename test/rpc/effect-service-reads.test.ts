@@ -90,6 +90,9 @@ async function lookedAt(peer: Peer, effect: { effectId: string }, registrationId
   }
 }
 
+/** Well-formed, and about another actor: only its hash tells. */
+const FORGED_ACTOR = `entry = decode(replace(encode(entry, 'hex'), encode('payments', 'hex'), encode('payment5', 'hex')), 'hex')`;
+
 async function update(table: string, key: Readonly<Record<string, string>>, set: string): Promise<void> {
   const where = Object.keys(key).map((column, i) => `${column} = $${i + 1}`);
   await service.tamper(`UPDATE ${table} SET ${set} WHERE ${where.join(' AND ')}`, Object.values(key));
@@ -293,7 +296,7 @@ describe('what is read is held against the log', () => {
     ]);
     expect(await lookedAt(PLANNER, effect)).toBe('seen');
     const entry = { effect_id: effectId, effect_step: '2' };
-    await update('audit_entries', entry, 'entry = set_byte(entry, 40, 255 - get_byte(entry, 40))');
+    await update('audit_entries', entry, FORGED_ACTOR);
     expect(await service.call('getEffect', PLANNER, { effectId })).toBeDefined();
     const history = await refusalOf(service.call('getEffectHistory', PLANNER, { effectId }));
     expect(history.reason).toBe('DATA_CORRUPT');
@@ -360,6 +363,15 @@ describe('GetEffectHistory', () => {
       reason: 'DATA_CORRUPT',
       metadata: { record: `effect/${effectId}/2` },
     });
+    const other = await service.lose(executor);
+    await service.reserve();
+    await service.tamper(
+      'UPDATE audit_entries SET effect_id = NULL WHERE effect_id = $1 AND effect_step = 3',
+      [other.effectId],
+    );
+    expect(
+      await refusalOf(service.call('getEffectHistory', PLANNER, { effectId: other.effectId })),
+    ).toMatchObject({ reason: 'DATA_CORRUPT', metadata: { record: `effect/${other.effectId}/3` } });
     // The last one is what the row itself is held against.
     await service.tamper(lost, [effectId, 3]);
     expect(await refused()).toMatchObject({ metadata: { record: `effect/${effectId}` } });
