@@ -1,5 +1,5 @@
 import { Client, type ClientBase, DatabaseError, type Pool } from 'pg';
-import { MigrationError, , toMigrationError } from './migrate-error.js';
+import { MigrationError, toMigrationError } from './migrate-error.js';
 import { sqlState } from './store-error.js';
 import { type Migration, readMigrations } from './migrate-files.js';
 import { ensureHistoryTables, pendingMigrations, readHistory, recordMigration } from './migrate-history.js';
