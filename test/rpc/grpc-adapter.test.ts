@@ -149,6 +149,30 @@ describe('a unary call', () => {
     expect(result).toMatchObject({ code: 'INVALID_ARGUMENT', violations: [{ field: 'page_size' }] });
   });
 
+  it('whose deadline passes is told so by the protocol, and goes on', async () => {
+    let release: () => void = () => {};
+    const commit = new Promise<void>((resolve) => (release = resolve));
+    let committed = false;
+    const rpc = await start([
+      fake(EffectService, {
+        startExecution: async () => {
+          await commit;
+          committed = true;
+          return {};
+        },
+      }),
+    ]);
+    const { startExecution } = EffectService.method;
+    const result = await rpc.client(CALLERS.executor).call(startExecution, {}, { timeoutMs: 100 });
+    // No reason: nobody knows yet what became of it.
+    expect(result).toMatchObject({ code: 'DEADLINE_EXCEEDED', reason: undefined });
+    await until(() => rpc.ended.length === 1, 'the end of the call');
+    expect(rpc.ended).toMatchObject([{ code: 4 }]);
+    expect(rpc.adapter.activeCalls).toBe(1);
+    release();
+    await until(() => committed && rpc.adapter.activeCalls === 0, 'the end of the command');
+  });
+
   it('goes on when its caller goes away', async () => {
     let begun = false;
     let aborted = false;

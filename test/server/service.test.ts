@@ -11,6 +11,7 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
   HealthCheckResponseSchema,
 } from '../../src/gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../src/gen/grpc/reflection/v1/reflection_pb.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { CallerKind } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import {
@@ -26,7 +27,7 @@ import { type Service, type ServiceConfiguration, startService } from '../../src
 import { bootstrap } from '../../src/store/bootstrap.js';
 import { Authority, BundleFolder, type Certificate } from '../support/pki.js';
 import { createTestDatabase, startPrivatePostgres, type TestDatabase } from '../support/postgres.js';
-import { CALLERS, readAll, SERVICE_ID, TestClient } from '../rpc/harness.js';
+import { CALLERS, pathOf, readAll, resultOf, SERVICE_ID, TestClient } from '../rpc/harness.js';
 
 const log = pino({ level: 'silent' });
 
@@ -112,6 +113,22 @@ const statusOf = async (client: TestClient, service = ''): Promise<string> => {
     : (ServingStatus[fromBinary(HealthCheckResponseSchema, reply).status] ?? '');
 };
 
+/** Opens a reflection stream and closes it. */
+function reflect({ client }: TestClient): Promise<string> {
+  const asIs = (bytes: Buffer): Buffer => bytes;
+  const stream = client.makeBidiStreamRequest(
+    pathOf(ServerReflection.method.serverReflectionInfo),
+    asIs,
+    asIs,
+  );
+  stream.end();
+  stream.resume();
+  return new Promise((resolve) => {
+    stream.on('end', () => resolve('OK'));
+    stream.on('error', (error) => resolve(resultOf(error as never, undefined).code));
+  });
+}
+
 describe('a service', () => {
   it('serves the operator, health, readiness and metrics, and drains', async () => {
     const { url, serviceUrl } = await database();
@@ -129,6 +146,7 @@ describe('a service', () => {
     expect(await statusOf(client)).toBe('SERVING');
     expect(await statusOf(clientOf(service, own))).toBe('SERVING');
     expect(await statusOf(client, TEST_CLOCK)).toBe('NOT_FOUND');
+    expect(await reflect(client)).toBe('UNIMPLEMENTED');
     expect(await admin(service, '/livez')).toEqual({ code: 200, text: 'live\n' });
     expect(await admin(service, '/readyz')).toEqual({ code: 200, text: 'ready\n' });
     const metrics = (await admin(service, '/metrics')).text;
@@ -142,8 +160,10 @@ describe('a service', () => {
   it('with one login alone migrates with it and serves as the role', async () => {
     const { url } = await database();
     await bootstrapped(url);
-    const service = await serve({ SURETY_DATABASE_URL: url });
-    expect((await clientOf(service, root).call(WorkloadService.method.whoAmI)).code).toBe('OK');
+    const service = await serve({ SURETY_DATABASE_URL: url, SURETY_REFLECTION: '1' });
+    const client = clientOf(service, root);
+    expect((await client.call(WorkloadService.method.whoAmI)).code).toBe('OK');
+    expect(await reflect(client)).toBe('OK');
   });
 
   it('ends a watch with DRAINING, and lets a call that is under way end', async () => {
