@@ -70,9 +70,9 @@ async function untilTrue(
     try {
       await make();
     } catch (error) {
-      const sqlState = sqlState(error);
-      if (sqlState === insufficientPrivilege) break;
-      if (!madeMeanwhile.has(sqlState ?? '')) throw error;
+      const state = sqlState(error);
+      if (state === insufficientPrivilege) break;
+      if (!madeMeanwhile.has(state ?? '')) throw error;
     }
   }
   throw new MigrationError('ROLE_MISSING', refused);
