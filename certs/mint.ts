@@ -37,7 +37,7 @@ async function makeKey(): Promise<RsaKey> {
   const publicPem = createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }).toString();
   return {
     pem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-    publicKey: forge.pki.publicKeyFromPem(publicPem) as forge.pki.rsa.PublicKey,
+    publicKey: forge.pki.publicKeyFromPem(publicPem),
     privateKey,
   };
 }
@@ -124,7 +124,7 @@ function finish(certificate: forge.pki.Certificate, signer: KeyObject, keyPem: s
   // node-forge prepares the bytes; OpenSSL signs them, in a fiftieth of the time.
   const openssl = {
     sign: (): string => {
-      const signed = forge.asn1.toDer(certificate.tbsCertificate as forge.asn1.Asn1).getBytes();
+      const signed = forge.asn1.toDer(certificate.tbsCertificate).getBytes();
       return sign('sha256', Buffer.from(signed, 'latin1'), signer).toString('latin1');
     },
   };

@@ -196,15 +196,8 @@ const SUPPORTED_CURVES: ReadonlySet<string> = new Set(['prime256v1', 'secp384r1'
 const MIN_RSA_BITS = 2048;
 
 function isSupportedKey(key: KeyObject): boolean {
-  const details = key.asymmetricKeyDetails;
-  switch (key.asymmetricKeyType) {
-    case 'rsa':
-      return (details?.modulusLength ?? 0) >= MIN_RSA_BITS;
-    case 'ec':
-      return SUPPORTED_CURVES.has(details?.namedCurve ?? '');
-    case 'ed25519':
-      return true;
-    default:
-      return false;
-  }
+  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
+  if (type === 'rsa') return (details?.modulusLength ?? 0) >= MIN_RSA_BITS;
+  if (type === 'ec') return SUPPORTED_CURVES.has(details?.namedCurve ?? '');
+  return type === 'ed25519';
 }

@@ -134,7 +134,8 @@ export function peerOf(call: CallWithPeer): ConnectionPeer {
 /** The peer of a socket, or of the stand-in that Node's `http2session.socket` gives; else {@link NOBODY}. */
 export function peerOfSocket(socket: object | undefined): ConnectionPeer {
   try {
-    return (socket as Marked | undefined)?.[PEER] ?? NOBODY;
+    const marked: Marked | undefined = socket;
+    return marked?.[PEER] ?? NOBODY;
   } catch {
     return NOBODY;
   }

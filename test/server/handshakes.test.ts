@@ -5,10 +5,10 @@ import { Handshakes } from '../../src/server/handshakes.js';
 /** A socket that was never connected, with the addresses of one that was. */
 function from(remoteAddress: string, remotePort: number): Socket {
   const addresses = { remoteAddress, remotePort, localAddress: '192.0.2.1', localPort: 7480 };
-  return Object.defineProperties(
+  return Object.defineProperties<Socket>(
     new Socket(),
     Object.fromEntries(Object.entries(addresses).map(([name, value]) => [name, { value }])),
-  ) as Socket;
+  );
 }
 
 function fill(handshakes: Handshakes, address: string, count: number): Socket[] {

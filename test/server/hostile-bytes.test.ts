@@ -257,12 +257,19 @@ describe('more sockets than anybody needs', () => {
     for (const child of children.splice(0)) child.kill('SIGKILL');
   });
 
-  function linesOf(child: ChildProcess): { until(line: RegExp): Promise<string> } {
+  interface Lines {
+    has(line: RegExp): boolean;
+    until(line: RegExp): Promise<string>;
+  }
+
+  function linesOf(child: ChildProcess): Lines {
     const seen: string[] = [];
     if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => seen.push(line));
+    const has = (line: RegExp): boolean => seen.some((each) => line.test(each));
     return {
+      has,
       until: async (line) => {
-        await until(() => seen.some((each) => line.test(each)), `${line} of a child`, 50_000);
+        await until(() => has(line), `${line} of a child`, 50_000);
         return seen.find((each) => line.test(each)) ?? '';
       },
     };
@@ -278,12 +285,8 @@ describe('more sockets than anybody needs', () => {
         stdio: ['pipe', 'pipe', 'inherit'],
       });
       children.push(child);
-      const opened = linesOf(child).until(/^open$/);
-      let done = false;
-      void opened.then(() => {
-        done = true;
-      });
-      while (!done) {
+      const lines = linesOf(child);
+      while (!lines.has(/^open$/)) {
         expect(await whoAmI(harness, harness.authorities.acme.leaf(CALLER_ID))).toMatchObject({ code: 'OK' });
         expect(await caller.whoAmI()).toMatchObject({ code: 'OK' });
         expect(harness.listener.openHandshakes).toBeLessThanOrEqual(CONNECTION_LIMITS.maxHandshakes);

@@ -1,5 +1,6 @@
 // A listener in a process that may open few files. Prints its port, then one line for each thing it logs.
 // Arguments: the folder of its certificate (service.crt, service.key) and bundles. Needs the build.
+import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import { Server } from '@grpc/grpc-js';
 import { GRPC_SERVER_OPTIONS } from '../../dist/src/server/limits.js';
@@ -13,7 +14,8 @@ const files = {
   keyFile: `${folder}/service.key`,
   bundlesDirectory: folder,
 };
-const print = (_, message) => console.log(message);
+const say = (line) => process.stdout.write(`${line}\n`);
+const print = (_, message) => say(message);
 const { certificate, bundles } = await readTlsMaterial(files, now());
 const listener = new Listener({
   host: '127.0.0.1',
@@ -25,22 +27,24 @@ const listener = new Listener({
   now,
 });
 const { port } = await listener.listen();
-console.log(`port ${port}`);
+say(`port ${port}`);
 
-// Take every descriptor that is left, and give them back when told to.
-process.stdin.once('data', async () => {
+async function takeAll() {
   const held = [];
   for (;;) {
     try {
       held.push(await open('/dev/null'));
     } catch {
-      break;
+      return held;
     }
   }
-  console.log('starved');
-  process.stdin.once('data', async () => {
-    await Promise.all(held.map((file) => file.close()));
-    console.log('fed');
-  });
-});
+}
+
 process.stdin.on('end', () => process.exit(0));
+// At the first word take every descriptor that is left; at the second give them back.
+await once(process.stdin, 'data');
+const held = await takeAll();
+say('starved');
+await once(process.stdin, 'data');
+await Promise.all(held.map((file) => file.close()));
+say('fed');

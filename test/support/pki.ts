@@ -24,7 +24,8 @@ export function makeKey(kind: KeyKind = 'ec'): KeyPair {
       return generateKeyPairSync('ec', { namedCurve: 'secp256k1' });
     case 'ed25519':
       return generateKeyPairSync('ed25519');
-    default: {
+    case 'rsa':
+    case 'rsa-1024': {
       // Slow to make, and no test here needs two different ones.
       const modulusLength = kind === 'rsa' ? 2048 : 1024;
       const pair = rsaKeys.get(modulusLength) ?? generateKeyPairSync('rsa', { modulusLength });
