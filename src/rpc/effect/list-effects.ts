@@ -16,8 +16,8 @@ import { isListed, type ListScope, readListScope } from './list-scope.js';
 
 /** So many rows does one statement look at: some 10 ms, far below what may hold up the domain's row. */
 const MAX_SCANNED = 5_000;
-/** And so many statements does one call send; a page that is not full by then says where to go on. */
-const MAX_SCANS = 20;
+/** And for so long does one call look on; a page that is not full by then says where to go on. */
+const MAX_LOOK_MS = 1_000;
 const MAX_NAME_OCTETS = 256;
 /** Longer than any domain is old. */
 const MAX_AGE: Micros = 36_500n * DAY;
@@ -69,7 +69,8 @@ export async function listEffects(
 
   const scope = await readListScope(reader, domainId, asker);
   const effects: EffectInit[] = [];
-  for (let scans = 0; scans < MAX_SCANS && effects.length < pageSize; scans += 1) {
+  const lookUntil = performance.now() + MAX_LOOK_MS;
+  do {
     const scan = await scanEffects(reader, {
       domainId,
       scope,
@@ -80,7 +81,7 @@ export async function listEffects(
     effects.push(...(await showEffects(reader, domainId, scope, filter, scan.effectIds)));
     if (scan.next === undefined) return { effects, nextPageToken: '' };
     after = scan.next;
-  }
+  } while (effects.length < pageSize && performance.now() < lookUntil && !context.signal.aborted);
   return { effects, nextPageToken: encodePageToken(list, [after.toString()]) };
 }
 
