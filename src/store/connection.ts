@@ -177,6 +177,9 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     lock_timeout: LOCK_TIMEOUT_MS,
     statement_timeout: settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
     keepAlive: true,
+    // Said here so that the environment does not say it: PGSSLMODE (the URL's sslmode counts) and PGOPTIONS.
+    ssl: false,
+    options: '-c search_path=public',
     types: TYPES,
   } as pg.ClientConfig;
 }
