@@ -11,7 +11,9 @@ import { auditCodec } from '../../src/lane/audit-codec.js';
 import { chainHash, leafHash } from '../../src/ledger/audit/chain.js';
 import type { OperatorRow } from '../../src/ledger/authority/records.js';
 import { auditService } from '../../src/rpc/audit-service.js';
+import type { HandlerTools } from '../../src/rpc/handler.js';
 import { PositionPoller } from '../../src/rpc/watch/position-poller.js';
+import type { QueryParameter } from '../../src/store/reader.js';
 import {
   callerOf,
   DOMAIN,
@@ -258,6 +260,26 @@ describe('VerifyChain', () => {
       (SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2::bigint - 1) WHERE domain_id = $1`;
     const { findings } = await tampered(sql, [DOMAIN, head], verify);
     expect(findings).toMatchObject([{ seq: head - 1n, finding: 'HEAD_MISMATCH' }]);
+  });
+
+  test('leaves what is appended meanwhile for the next call', async () => {
+    const head = await headSeq();
+    const tools = toolsOf(replica);
+    const reader: HandlerTools['reader'] = {
+      gather: (domainId, reads) => tools.reader.gather(domainId, reads),
+      query: async <Row extends object>(name: string, parameters: readonly QueryParameter[]) => {
+        const rows = await tools.reader.query<Row>(name, parameters);
+        if (name === 'audit_head') await publish(replica);
+        return rows;
+      },
+    };
+    const growing = handlersOf(AuditService, auditService({ ...tools, reader }, positions));
+    const answer = await growing.verifyChain(
+      create(VerifyChainRequestSchema, { domainId: DOMAIN }),
+      auditor(),
+    );
+    expect(answer).toMatchObject({ verified: true, complete: true, lastSeq: head, entries: head });
+    expect(await headSeq()).toBeGreaterThan(head);
   });
 
   test('gives up when its caller is gone', async () => {
