@@ -45,7 +45,8 @@ export function encodeExportLine(line: ExportLine): string {
 /** Reads a line; undefined where it is none of an export. Exactly the members that were written, in any order. */
 export function parseExportLine(text: string): ExportLine | undefined {
   const members = parseObject(text);
-  switch (members && Object.keys(members).sort().join(' ')) {
+  if (members === undefined) return undefined;
+  switch (Object.keys(members).sort().join(' ')) {
     case 'domain_id format': {
       const { format, domain_id: domainId } = members as Record<'format' | 'domain_id', string>;
       return format === FORMAT && domainId !== '' ? { kind: 'header', domainId } : undefined;

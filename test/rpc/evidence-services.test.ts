@@ -235,7 +235,7 @@ describe('ProvenanceService', () => {
     const verify = (over: object, expectation: object = {}) =>
       provenance().verifyReference(
         create(VerifyReferenceRequestSchema, {
-          reference: create(RecordReferenceSchema, { ...record?.reference, ...over } as never),
+          reference: create(RecordReferenceSchema, { ...record?.reference, ...over }),
           expectation,
         }),
         harness(),

@@ -87,7 +87,9 @@ export const jsonCodec: AuditCodec = {
   decodeEffect: (entry) => {
     const { effect } = decodeJsonEntry(entry);
     if (!effect) return undefined;
-    return { ...effect, step: BigInt(effect.step), fence: BigInt(effect.fence) };
+    // Integers came as text.
+    const { step, fence } = effect as unknown as { step: string; fence: string };
+    return { ...effect, step: BigInt(step), fence: BigInt(fence) };
   },
 };
 

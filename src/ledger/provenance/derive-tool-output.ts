@@ -98,7 +98,7 @@ export function checkToolOutput(draft: Draft, input: ToolOutputInput): Provenanc
 
 /** Whether the rows of the edges are exactly the parents that the record names. */
 export function sameEdges(record: ProvenanceRow, parents: readonly Digest[]): boolean {
-  const inOrder = [...parents].sort(Buffer.compare);
+  const inOrder = [...parents].sort((a, b) => Buffer.compare(a, b));
   return (
     inOrder.length === record.parentDigests.length &&
     inOrder.every((digest, index) => sameDigest(digest, record.parentDigests[index]))

@@ -60,9 +60,12 @@ describe('registering an origin (provenance-audit-replay.md, Provenance)', () =>
     const { record, duplicate } = run(set);
     expect(duplicate).toBe(false);
     expect(record).toMatchObject({ tainted: true, reviewed: false, scanPending: true, policyRevision: 4n });
-    const entries = set.changes().rows.filter((row) => row.table === 'audit_entries');
+    const entries = set
+      .changes()
+      .rows.filter((row) => row.table === 'audit_entries')
+      .map((row) => decodeJsonEntry((row.after as { entry: Buffer }).entry));
     expect(entries).toHaveLength(1);
-    expect(decodeJsonEntry((entries[0]?.after as { entry: Buffer }).entry)).toMatchObject({
+    expect(entries[0]).toMatchObject({
       kind: 'provenance',
       actorSpiffeId: caller().spiffeId,
       record: { type: 'provenance', id: 'artifact/invoice-7', operation: 'register_origin' },
