@@ -24,10 +24,7 @@ let effects: { prepared: Effect; lost: Effect; mailed: Effect; waiting: Effect }
 beforeAll(async () => {
   service = await ServiceWorld.open();
   const { world, replica } = service;
-  await world.admin.query(
-    `INSERT INTO operators (domain_id, spiffe_id, roles, status, revision) VALUES ('acme.test', $1, '{ADMIN}', 'active', 1)`,
-    [OPERATOR.caller.spiffeId],
-  );
+  await service.operator(OPERATOR);
   await world.seed('sinks', [
     {
       sink: 'mail',

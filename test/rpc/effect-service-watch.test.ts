@@ -30,10 +30,7 @@ const watches: Watch[] = [];
 
 beforeAll(async () => {
   service = await ServiceWorld.open();
-  await service.world.admin.query(
-    `INSERT INTO operators (domain_id, spiffe_id, roles, status, revision) VALUES ('acme.test', $1, '{ADMIN}', 'active', 1)`,
-    [OPERATOR.caller.spiffeId],
-  );
+  await service.operator(OPERATOR);
   await service.world.seed('sinks', [
     {
       sink: 'mail',

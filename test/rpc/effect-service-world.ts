@@ -152,6 +152,14 @@ export class ServiceWorld {
     }
   }
 
+  /** An operator, or an auditor, whose row lives in a domain. */
+  async operator({ caller }: Peer, roles: readonly string[] = ['ADMIN'], domainId = DOMAIN): Promise<void> {
+    await this.world.admin.query(
+      `INSERT INTO operators (domain_id, spiffe_id, roles, status, revision) VALUES ($1, $2, $3, 'active', 1)`,
+      [domainId, caller.spiffeId, roles],
+    );
+  }
+
   /** A registration with a real key, standing for the sink unless said otherwise. */
   async workload(caller: Caller, overrides: Partial<RegistrationRow> = {}): Promise<Workload> {
     const key = createSigningKey();
