@@ -52,7 +52,7 @@ export function parseExportLine(text: string): ExportLine | undefined {
       return format === FORMAT && domainId !== '' ? { kind: 'header', domainId } : undefined;
     }
     case 'chain_hash entry leaf_hash seq':
-      return entryLine(members as Record<'seq' | 'entry' | 'leaf_hash' | 'chain_hash', string>);
+      return entryLine(members);
     case 'chain_hash end': {
       const { end, chain_hash: chain } = members as Record<'end' | 'chain_hash', string>;
       const seq = position(end);
