@@ -59,7 +59,7 @@ export function effectService(tools: HandlerTools, positions: PositionPoller): S
       return { result: wireTransition(context.domainId, reply) };
     },
     checkRetry: async (request, context) => {
-      const { effect } = await oneEffect(tools, { ...request, registrationId: '' }, context);
+      const { effect } = await oneEffect(tools, request, context);
       return { advice: WIRE_ADVICE[retryAdvice(effect.state)], state: wireState(effect.state) };
     },
     getEffect: async (request, context) => {

@@ -522,7 +522,7 @@ CREATE UNIQUE INDEX effects_identity ON effects (domain_id, identity_digest);
 CREATE UNIQUE INDEX effects_key_holder ON effects (domain_id, sink, key_digest) WHERE holds_key;
 CREATE INDEX effects_key_succeeded ON effects (domain_id, sink, key_digest) WHERE state = 'SUCCEEDED';
 CREATE UNIQUE INDEX effects_by_fence ON effects (domain_id, fence);
-CREATE INDEX effects_by_event ON effects (domain_id, event_id);
+CREATE INDEX effects_by_event ON effects (domain_id, event_id, fence);
 -- What the sweeps look for.
 CREATE INDEX effects_prepared ON effects (domain_id, start_before) WHERE state = 'PREPARED';
 CREATE INDEX effects_prepared_grant ON effects (domain_id, grant_id) WHERE state = 'PREPARED';
