@@ -97,12 +97,18 @@ export interface StartedEffect {
 
 /** Starts a service on a database of its own and sets up acme.test (and globex.test, where asked). */
 export async function openE2eWorld(
-  options: { env?: Readonly<Record<string, string>>; globex?: boolean } = {},
+  options: {
+    env?: Readonly<Record<string, string>>;
+    globex?: boolean;
+    /** Changes the database, as its superuser, before anything connects to it. */
+    prepare?: (sql: pg.Client, database: TestDatabase) => Promise<void>;
+  } = {},
 ): Promise<E2eWorld> {
   const layout = await ensureDevelopmentCertificates({ directory: inject('certificatesDirectory') });
   const database = await createTestDatabase();
   const sql = new pg.Client({ connectionString: database.url });
   await sql.connect();
+  await options.prepare?.(sql, database);
   await bootstrap({
     url: database.url,
     audience: AUDIENCE,
