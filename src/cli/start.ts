@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
@@ -46,6 +46,8 @@ export async function start(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { fresh: { type: 'boolean', default: false } } });
   const configuration = readConfiguration(process.env, 'start');
   const log = createLog(configuration.logLevel, 2);
+  // Passable, not readable: started as root, Postgres runs as another user and has to get through to its data.
+  await mkdir(configuration.stateDir, { recursive: true, mode: 0o711 });
   const minting = ownCertificates(configuration);
   // Looked at below; until then a failure of it must not end the process before Postgres is stopped.
   minting.catch(() => {});
