@@ -4,9 +4,10 @@ import { anyUnpack, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceError } from '@grpc/grpc-js';
 import type { Mutation } from '../../src/cli/client/admin-session.js';
 import type { SuretyError } from '../../src/cli/client/surety-error.js';
-import { digest } from '../../src/cli/client/workload-session.js';
+import { digest, type WorkloadSession } from '../../src/cli/client/workload-session.js';
 import {
   DEMO_ACTION,
+  DEMO_AUTHORITY_SYSTEM,
   DEMO_DATA_CLASS,
   DEMO_INPUT_SOURCE,
   DEMO_PRINCIPAL,
@@ -20,6 +21,7 @@ import {
   type DecideResponse,
   PolicyService,
 } from '../../src/gen/surety/authority/v1/policy_service_pb.js';
+import type { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import {
   EffectService,
   type ReserveEffectRequest,
@@ -32,7 +34,7 @@ import {
 } from '../../src/gen/surety/event/v1/event_service_pb.js';
 import { CertificateBinding, RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { OriginKind } from '../../src/gen/surety/provenance/v1/record_pb.js';
-import { ACME, AUDITOR, type E2eWorld, HARNESS } from './e2e-world.js';
+import { ACME, AUDITOR, type E2eWorld, HARNESS, type StartedEffect } from './e2e-world.js';
 import type { ServiceProcess } from './service-process.js';
 
 /** Callers of the development set that a test may make harnesses of, where nobody else uses them. */
@@ -284,3 +286,22 @@ export async function findingsOfLog(world: E2eWorld): Promise<unknown> {
 }
 
 export const WHOLE_LOG = { verified: true, complete: true, findings: [] };
+
+/** Settles an UNKNOWN effect as the domain's authority system says; a negative answer must have waited. */
+export async function reconcileAs(
+  world: E2eWorld,
+  reconciler: WorkloadSession,
+  { effect, attemptId }: StartedEffect,
+  state: EffectState,
+): Promise<TransitionResult> {
+  const request = await reconciler.reconcile(effect, state, {
+    attemptId,
+    authoritySystemId: DEMO_AUTHORITY_SYSTEM,
+    queryId: `query-${effect.effectId}`,
+    response: 'what the ledger says',
+    observedTime: timestampFromMs(await world.now()),
+  });
+  const { result } = await reconciler.channel.service(EffectService).reconcile(request);
+  if (!result) throw new Error('the service answered without a result');
+  return result;
+}
