@@ -1,0 +1,299 @@
+import { auditCodec } from '../../src/lane/audit-codec.js';
+import { genesisHash } from '../../src/ledger/audit/chain.js';
+import type { DomainHead } from '../../src/ledger/audit/records.js';
+import type { DomainRow } from '../../src/ledger/authority/records.js';
+import { INDEXES, type IndexName, type IndexTable } from '../../src/ledger/indexes.js';
+import type { Reads } from '../../src/ledger/reads.js';
+import { type KeyPart, keyText, rowKey, type TableName, type Tables } from '../../src/ledger/tables.js';
+import { type ChangeLog, WorkingSet } from '../../src/ledger/working-set.js';
+import { checkChange } from './store-rules.js';
+
+type AnyRow = Tables[TableName];
+
+/** What each read means, against a store in memory: the reference that the statements in SQL are held against. */
+type Gathering = {
+  readonly [Name in keyof Required<Reads>]: (store: MemoryStore, set: WorkingSet, key: never) => void;
+};
+
+/** The facts of the simulated store. */
+export const FACTS = {
+  incarnation: 1n,
+  audience: 'spiffe://surety.test/surety',
+  serviceDomainId: 'surety.test',
+} as const;
+
+const MAX_CREDENTIALS = 32;
+const MAX_REGISTRATIONS = 64;
+
+/**
+ * One domain in memory with what the database promises: rows by key, its indexes, whole batches or nothing, and the
+ * rules that it refuses by itself (store-rules.ts).
+ */
+export class MemoryStore {
+  now = 1_767_225_600_000_000n;
+  head: DomainHead;
+  domain: DomainRow = {
+    status: 'active',
+    policyRevision: 1n,
+    revocationEpoch: 1n,
+    frozen: false,
+    freezeReason: null,
+    allowStanding: true,
+    revision: 1n,
+    createdAt: 0n,
+  };
+  private readonly tables = new Map<TableName, Map<string, AnyRow>>();
+  private readonly indexed = new Map<IndexName, Map<string, Set<string>>>();
+
+  constructor(readonly domainId: string) {
+    this.head = {
+      seq: 0n,
+      chainHash: genesisHash(domainId),
+      incarnation: 0n,
+      fenceCounter: 0n,
+      lastTime: 0n,
+    };
+  }
+
+  all<T extends TableName>(table: T): Tables[T][] {
+    return [...(this.tables.get(table)?.values() ?? [])] as Tables[T][];
+  }
+
+  get<T extends TableName>(table: T, ...parts: readonly KeyPart[]): Tables[T] | undefined {
+    return this.tables.get(table)?.get(keyText(parts)) as Tables[T] | undefined;
+  }
+
+  find<I extends IndexName>(name: I, ...parts: readonly KeyPart[]): Tables[IndexTable<I>][] {
+    const { table } = INDEXES[name];
+    const keys = this.indexed.get(name)?.get(keyText(parts)) ?? [];
+    return [...keys].map((key) => this.tables.get(table)?.get(key)) as Tables[IndexTable<I>][];
+  }
+
+  /** Puts a row there as an administrator's command would; no rule is asked. */
+  put<T extends TableName>(table: T, row: Tables[T]): void {
+    this.set(table, rowKey(table, row), row);
+  }
+
+  /** A working set with what a batch names, as `gatherBatch` makes one. */
+  gather(all: readonly Reads[]): WorkingSet {
+    const set = new WorkingSet({
+      domainId: this.domainId,
+      facts: FACTS,
+      codec: auditCodec,
+      now: this.now > this.head.lastTime ? this.now : this.head.lastTime,
+      head: this.head,
+      domain: this.domain,
+    });
+    for (const reads of all) {
+      for (const [name, keys] of Object.entries(reads)) {
+        for (const key of keys) GATHER[name as keyof Reads](this, set, key as never);
+      }
+    }
+    return set;
+  }
+
+  /** Takes a batch over, whole. Throws, and takes over nothing, where the database would refuse it. */
+  commit(changes: ChangeLog): void {
+    for (const change of changes.rows) checkChange(this, change, changes);
+    for (const { table, before, after } of changes.rows) {
+      this.set(table, rowKey(table, (after ?? before) as AnyRow), after);
+    }
+    this.head = changes.head ?? this.head;
+    this.domain = changes.domain ?? this.domain;
+  }
+
+  private set(table: TableName, key: string, row: AnyRow | undefined): void {
+    let rows = this.tables.get(table);
+    if (!rows) this.tables.set(table, (rows = new Map()));
+    const before = rows.get(key);
+    if (row) rows.set(key, row);
+    else rows.delete(key);
+    for (const [name, definition] of Object.entries(INDEXES)) {
+      if (definition.table !== table) continue;
+      const keyOf = definition.keyOf as (row: AnyRow) => string | undefined;
+      const [old, next] = [before && keyOf(before), row && keyOf(row)];
+      if (old === next) continue;
+      const index = this.indexOf(name as IndexName);
+      if (old !== undefined) index.get(old)?.delete(key);
+      if (next === undefined) continue;
+      const keys = index.get(next);
+      if (keys) keys.add(key);
+      else index.set(next, new Set([key]));
+    }
+  }
+
+  private indexOf(name: IndexName): Map<string, Set<string>> {
+    let index = this.indexed.get(name);
+    if (!index) this.indexed.set(name, (index = new Map()));
+    return index;
+  }
+}
+
+/** Loads a row by its key, or notes its absence. */
+function load<T extends TableName>(
+  store: MemoryStore,
+  set: WorkingSet,
+  table: T,
+  ...parts: readonly KeyPart[]
+): Tables[T] | undefined {
+  const row = store.get(table, ...parts);
+  if (row) set.loadRow(table, row);
+  set.markKey(table, parts);
+  return row;
+}
+
+/** Loads the rows under an index key; `choose` keeps those that a limit leaves. */
+function loadIndex<I extends IndexName>(
+  store: MemoryStore,
+  set: WorkingSet,
+  name: I,
+  parts: readonly KeyPart[],
+  choose: (rows: Tables[IndexTable<I>][]) => Tables[IndexTable<I>][] = (rows) => rows,
+): Tables[IndexTable<I>][] {
+  const rows = choose(store.find(name, ...parts));
+  set.markIndex(name, parts);
+  for (const row of rows) set.loadIndexed(name, parts, row);
+  return rows;
+}
+
+function loadHarness(store: MemoryStore, set: WorkingSet, harnessId: string): void {
+  const harness = load(store, set, 'harnesses', harnessId);
+  if (!harness) return;
+  load(store, set, harness.ownerKind === 'principal' ? 'principals' : 'guests', harness.ownerId);
+}
+
+function loadEntitlements(
+  store: MemoryStore,
+  set: WorkingSet,
+  id: string,
+  action: string,
+  resource: string,
+): void {
+  loadIndex(store, set, 'entitlementsOf', [id, action, resource]);
+  loadIndex(store, set, 'entitlementsOf', [id, action, '*']);
+}
+
+function loadEvent(store: MemoryStore, set: WorkingSet, eventId: string): void {
+  const event = load(store, set, 'events', eventId);
+  if (event) load(store, set, 'provenance_records', event.objectType, eventId, 1n);
+}
+
+function loadRecord(store: MemoryStore, set: WorkingSet, type: string, id: string, version: bigint): void {
+  const record = load(store, set, 'provenance_records', type, id, version);
+  if (!record) return;
+  loadIndex(store, set, 'stepsOfRecord', [record.provenanceDigest]);
+  loadIndex(store, set, 'parentsOfRecord', [record.provenanceDigest]);
+}
+
+function loadEffect(store: MemoryStore, set: WorkingSet, effectId: string) {
+  const effect = load(store, set, 'effects', effectId);
+  if (effect) load(store, set, 'audit_entries', effect.lastSeq);
+  return effect;
+}
+
+const first = <Row>(rows: Row[]): Row[] => rows.slice(0, 1);
+const active = (row: { status: string }): number => (row.status === 'active' ? 0 : 1);
+const descending = (a: bigint, b: bigint): number => (a < b ? 1 : a > b ? -1 : 0);
+
+/** One entry per kind of read: the compiler sees to it. */
+export const GATHER: Gathering = {
+  callerHarness: (store, set, spiffeId: string) => {
+    const caller = load(store, set, 'callers', spiffeId);
+    if (caller?.kind === 'harness') loadHarness(store, set, caller.refId);
+    loadIndex(store, set, 'credentialsOfSpiffeId', [spiffeId], (rows) =>
+      rows
+        .sort(
+          (a, b) =>
+            descending(a.credentialEpoch, b.credentialEpoch) ||
+            active(a) - active(b) ||
+            descending(a.expiresAt, b.expiresAt),
+        )
+        .slice(0, MAX_CREDENTIALS),
+    );
+  },
+  callers: (store, set, id: string) => load(store, set, 'callers', id),
+  harnesses: (store, set, id: string) => loadHarness(store, set, id),
+  principals: (store, set, id: string) => load(store, set, 'principals', id),
+  guests: (store, set, id: string) => load(store, set, 'guests', id),
+  credentials: (store, set, id: string) => load(store, set, 'credentials', id),
+  sinks: (store, set, id: string) => load(store, set, 'sinks', id),
+  grants: (store, set, id: string) => load(store, set, 'grants', id),
+  entitlementsById: (store, set, id: string) => load(store, set, 'entitlements', id),
+  entitlements: (store, set, key: { principalId: string; action: string; resource: string }) =>
+    loadEntitlements(store, set, key.principalId, key.action, key.resource),
+  entitlementsOfCaller: (store, set, key: { spiffeId: string; action: string; resource: string }) => {
+    // The SQL joins caller and harness without loading them; the actor's own read does.
+    const caller = store.get('callers', key.spiffeId);
+    const harness = caller?.kind === 'harness' ? store.get('harnesses', caller.refId) : undefined;
+    if (harness?.ownerKind === 'principal') {
+      loadEntitlements(store, set, harness.ownerId, key.action, key.resource);
+    } else if (harness) {
+      // A guest has none of its own: asked for and not there.
+      set.markIndex('entitlementsOf', [harness.ownerId, key.action, key.resource]);
+      set.markIndex('entitlementsOf', [harness.ownerId, key.action, '*']);
+    }
+  },
+  events: (store, set, id: string) => loadEvent(store, set, id),
+  decisions: (store, set, id: string) => {
+    load(store, set, 'decision_uses', id);
+    const decision = load(store, set, 'decisions', id);
+    if (decision?.entitlementId != null) load(store, set, 'entitlements', decision.entitlementId);
+    if (decision?.grantId != null) load(store, set, 'grants', decision.grantId);
+  },
+  denials: (store, set, key: Buffer) =>
+    loadIndex(store, set, 'denialsOf', [key], (rows) =>
+      first(rows.sort((a, b) => descending(a.decidedAt, b.decidedAt))),
+    ),
+  registrations: (store, set, id: string) => load(store, set, 'registrations', id),
+  registrationsOfSpiffeId: (store, set, id: string) =>
+    loadIndex(store, set, 'registrationsOfSpiffeId', [id], (rows) =>
+      rows
+        .sort((a, b) => active(a) - active(b) || descending(a.expiresAt, b.expiresAt))
+        .slice(0, MAX_REGISTRATIONS),
+    ),
+  registrationVersions: (store, set, id: string) => loadIndex(store, set, 'versionsOfRegistration', [id]),
+  keyHolders: (store, set, id: string) => loadIndex(store, set, 'versionsWithKey', [id]),
+  proofKeys: (store, set, id: string) => load(store, set, 'proof_keys', id),
+  effects: (store, set, id: string) => loadEffect(store, set, id),
+  effectContext: (store, set, id: string) => {
+    load(store, set, 'pending_work', id);
+    const effect = loadEffect(store, set, id);
+    if (!effect) return;
+    loadEvent(store, set, effect.eventId);
+    load(store, set, 'grants', effect.grantId);
+    load(store, set, 'sinks', effect.sink);
+    load(store, set, 'harnesses', effect.harnessId);
+    load(store, set, effect.actorKind === 'principal' ? 'principals' : 'guests', effect.actorId);
+    loadRecord(store, set, 'tool_output', `effect-output:${id}`, 1n);
+    loadIndex(store, set, 'keyHolder', [effect.sink, effect.keyDigest]);
+    if (effect.executorRegistrationId !== null) {
+      loadIndex(store, set, 'versionsOfRegistration', [effect.executorRegistrationId]);
+    }
+  },
+  effectIdentities: (store, set, digest: Buffer) => {
+    for (const effect of loadIndex(store, set, 'effectOfIdentity', [digest]))
+      loadEffect(store, set, effect.effectId);
+  },
+  unsettled: (store, set, key: { eventId: string; grantId: string }) =>
+    loadIndex(store, set, 'unsettledOf', [key.eventId, key.grantId], first),
+  effectKeys: (store, set, key: { sink: string; keyDigest: Buffer }) => {
+    loadIndex(store, set, 'keySucceeded', [key.sink, key.keyDigest], first);
+    for (const holder of loadIndex(store, set, 'keyHolder', [key.sink, key.keyDigest])) {
+      load(store, set, 'audit_entries', holder.lastSeq);
+    }
+  },
+  transitions: (store, set, key: { effectId: string; step: bigint }) =>
+    load(store, set, 'transitions', key.effectId, key.step),
+  transitionsOf: (store, set, id: string) => loadIndex(store, set, 'transitionsOfEffect', [id]),
+  transitionNonces: (store, set, key: { registrationId: string; nonceDigest: Buffer }) =>
+    load(store, set, 'transition_nonces', key.registrationId, key.nonceDigest),
+  replayNonces: (store, set, key: Buffer) => load(store, set, 'replay_nonces', key),
+  replayCallers: (store, set, id: string) => load(store, set, 'replay_callers', id),
+  provenance: (store, set, key: { objectType: string; objectId: string; version: bigint }) =>
+    loadRecord(store, set, key.objectType, key.objectId, key.version),
+  operators: (store, set, id: string) => load(store, set, 'operators', id),
+  owners: (store, set, id: string) => load(store, set, 'owners', id),
+  platformOperators: (_store, set, id: string) => set.loadPlatformOperator(id, undefined),
+  adminCommands: (store, set, id: string) => load(store, set, 'admin_commands', id),
+  otherDomains: (_store, set, id: string) => set.loadOtherDomain(id, false),
+};
