@@ -101,14 +101,14 @@ export async function openE2eWorld(
     env?: Readonly<Record<string, string>>;
     globex?: boolean;
     /** Changes the database, as its superuser, before anything connects to it. */
-    prepare?: (sql: pg.Client, database: TestDatabase) => Promise<void>;
+    prepare?: (sql: pg.Client) => Promise<void>;
   } = {},
 ): Promise<E2eWorld> {
   const layout = await ensureDevelopmentCertificates({ directory: inject('certificatesDirectory') });
   const database = await createTestDatabase();
   const sql = new pg.Client({ connectionString: database.url });
   await sql.connect();
-  await options.prepare?.(sql, database);
+  await options.prepare?.(sql);
   await bootstrap({
     url: database.url,
     audience: AUDIENCE,

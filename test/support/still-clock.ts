@@ -1,12 +1,11 @@
 import type pg from 'pg';
-import type { TestDatabase } from './postgres.js';
 
 const SECOND_MS = 1000;
 
 /**
  * A store's clock that stands still until it is moved, so that a test meets the edges of a time window to the microsecond.
- * The database finds this clock where it looks for its own: `public` stands before `pg_catalog` for whoever connects from
- * now on. The offset of a test database is still added to it.
+ * A superuser puts it in the place of Postgres's own, in the test's database alone. The offset of a test database is
+ * still added to it.
  */
 export class StillClock {
   private constructor(
@@ -16,14 +15,13 @@ export class StillClock {
     private readonly base: bigint,
   ) {}
 
-  /** Stops the clock of a database. Before the service connects. */
-  static async install(sql: pg.Client, database: TestDatabase): Promise<StillClock> {
+  /** Stops the clock of a database. Before anybody reads it. */
+  static async install(sql: pg.Client): Promise<StillClock> {
     // The next whole second: the database's last time may not lie ahead.
     const second = BigInt(Math.ceil(Date.now() / SECOND_MS));
-    await sql.query(`CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+    await sql.query('ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO machine_clock');
+    await sql.query(`CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
       AS $$ SELECT pg_catalog.to_timestamp(${second}) $$`);
-    await sql.query(`ALTER DATABASE ${database.name} SET search_path = public, pg_catalog`);
-    await sql.query('SET search_path = public, pg_catalog');
     return new StillClock(sql, 0n, second * 1_000_000n);
   }
 

@@ -104,7 +104,7 @@ export class TransitionRig {
       ...options,
       // The sweeps run where the clock is advanced, and only there.
       env: { SURETY_SWEEP_INTERVAL_MS: '3600000' },
-      prepare: async (sql, database) => void (clock = await StillClock.install(sql, database)),
+      prepare: async (sql) => void (clock = await StillClock.install(sql)),
     });
     return new TransitionRig(world, clock as StillClock, await world.publish(), await world.grant());
   }
