@@ -13,6 +13,7 @@ import { PositionPoller } from '../rpc/watch/position-poller.js';
 import type { ConnectionSettings } from '../store/connection.js';
 import { ConnectionPool } from '../store/connection-pool.js';
 import { PgReader } from '../store/pg-reader.js';
+import { sweepLanes } from '../store/sweep-lanes.js';
 import { sweepNonces } from '../store/sweep-nonces.js';
 import { PgTestClock } from '../store/test-clock.js';
 import type { Metrics } from './metrics.js';
@@ -55,7 +56,10 @@ export function composeCore(
     commands: lanes,
     reader,
     newId,
-    housekeeping: async () => void (await sweepNonces(lanePool)),
+    housekeeping: async () => {
+      await sweepNonces(lanePool);
+      await sweepLanes(lanePool);
+    },
     onError: (error) =>
       log.warn({ error: nameOf(error) }, 'a round of the sweeps failed; the next one tries again'),
   });

@@ -1,19 +1,11 @@
 import { NONCE_GRACE } from '../ledger/replay/consume-nonce.js';
-import type { Answer, PipelineConnection, Statement } from './connection.js';
+import type { Statement } from './connection.js';
 import type { ConnectionPool } from './connection-pool.js';
+import { inTransaction } from './short-transaction.js';
 import { loadStatements } from './sql-files.js';
-import { detailOf, isTransient, sqlState, StoreError } from './store-error.js';
 
 /** Rows of one transaction: some ten milliseconds of work, so that no snapshot grows old. */
 export const SWEEP_BATCH = 1_000;
-
-/**
- * Another replica may be sweeping the same rows. A caller never waits for a row of these tables: a nonce is read and
- * inserted, never locked.
- */
-const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '200ms'`;
-/** Lock not available, deadlock: the other sweep has them. */
-const TAKEN_STATES: ReadonlySet<string> = new Set(['55P03', '40P01']);
 
 const SQL = loadStatements('./sql/sweep-nonces.sql');
 
@@ -68,36 +60,6 @@ async function sweepTable(pool: ConnectionPool, sweep: Statement, options: Sweep
     removed += answer?.rowCount ?? 0;
     if (!answer || answer.rowCount < batch) return removed;
   }
-}
-
-/** One statement in a transaction of its own. Undefined where another sweep has its rows. */
-async function inTransaction(pool: ConnectionPool, work: Statement): Promise<Answer | undefined> {
-  const connection = await pool.acquire();
-  let healthy = false;
-  try {
-    const answer = await flight(connection, work);
-    healthy = true;
-    return answer;
-  } finally {
-    pool.release(connection, healthy);
-  }
-}
-
-async function flight(connection: PipelineConnection, work: Statement): Promise<Answer | undefined> {
-  const answers = await connection.flight([
-    { text: 'BEGIN' },
-    { text: LOCK_TIMEOUT },
-    work,
-    { text: 'COMMIT' },
-  ]);
-  const failed = answers.find((answer) => answer.status === 'rejected');
-  if (failed) {
-    if (TAKEN_STATES.has(sqlState(failed.reason) ?? '')) return undefined;
-    const { reason } = failed;
-    throw new StoreError('not_done', isTransient(reason), detailOf(reason), { cause: reason });
-  }
-  const [, , done] = answers;
-  return done?.status === 'fulfilled' ? done.value : undefined;
 }
 
 function statement(name: string, values: readonly string[]): Statement {
