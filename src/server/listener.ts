@@ -178,7 +178,7 @@ export class Listener {
     this.#draining = true;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#handshakes.destroyAll();
-    this.#options.protocol.drain(graceMs);
+    this.#options.protocol.drain(graceMs + PROTOCOL_LATER_MS);
     const cut = setTimeout(() => this.#connections.destroyAll(), graceMs);
     await this.#connections.whenEmpty();
     clearTimeout(cut);
@@ -281,6 +281,12 @@ function contextOptions(certificate: ServiceCertificate, bundles: TrustBundles):
     secureOptions: constants.SSL_OP_NO_TICKET,
   };
 }
+
+/**
+ * The protocol cuts later than we do: what is cut by a reset stream looks CANCELLED to its caller, as if somebody had
+ * wanted that; what loses its connection looks UNAVAILABLE, and is repeated.
+ */
+const PROTOCOL_LATER_MS = 1_000;
 
 const OPENSSL_REASONS: ReadonlyMap<string, CertificateRejection> = new Map([
   ['CERT_HAS_EXPIRED', 'EXPIRED'],

@@ -1,0 +1,180 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { SuretyError } from '../../src/cli/client/surety-error.js';
+import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
+import { expectSound } from '../fault/store-invariants.js';
+import { ACME, AUDITOR, type E2eWorld, openE2eWorld } from '../support/e2e-world.js';
+import { urlFor } from '../support/postgres.js';
+import type { FrontendMessage } from '../support/postgres-messages.js';
+import type { ServiceProcess } from '../support/service-process.js';
+import { type CutAt, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
+import { type Answer, type CallKind, type ExactCall, ExactCalls } from './exact-calls.js';
+
+// architecture.md: a COMMIT whose answer is lost is unknown, never failed; STORE_UNAVAILABLE means not done. Here as
+// callers of two real replicas see it, one of which has its connections to Postgres cut.
+
+let world: E2eWorld;
+let calls: ExactCalls;
+let proxy: TcpProxy;
+/** The replica whose store is behind the proxy. */
+let replica: ServiceProcess;
+
+beforeAll(async () => {
+  world = await openE2eWorld();
+  calls = new ExactCalls(world, await world.executor());
+  const { port } = new URL(world.database.url);
+  proxy = await startTcpProxy({ targetPort: Number(port) });
+  replica = await world.startReplica({
+    SURETY_DATABASE_URL: urlFor(world.database.url, { port: proxy.port }),
+    // Only what is sent here goes through the proxy, and no COMMIT of a sweep is taken for a batch's.
+    SURETY_SWEEP_INTERVAL_MS: '3600000',
+  });
+});
+afterAll(async () => {
+  await world.close();
+  await proxy.close();
+});
+afterEach(() => expectSound(world.sql, ACME));
+
+const KINDS: readonly CallKind[] = [
+  'effect.reserve',
+  'effect.start',
+  'effect.acknowledge',
+  'execute_command',
+];
+const CUTS: readonly CutAt[] = ['before', 'forwarded', 'answered'];
+
+describe('a connection that is cut at COMMIT', () => {
+  test.each(KINDS.flatMap((kind) => CUTS.map((at) => ({ kind, at }))))(
+    '$at, of $kind: the caller gets the first answer, and a repeat gets it again',
+    async ({ kind, at }) => {
+      const call = await calls.make(kind);
+      const before = await counters(replica);
+      const cut = proxy.cutAfter(commitOfBatch(), at);
+      const first = await call.send(replica);
+      await cut;
+      expect(first.duplicate).toBe(false);
+      const after = await counters(replica);
+      expect(after.unknown - before.unknown).toBe(1);
+      // What was committed is not done again, what was not is.
+      if (at !== 'forwarded') expect(after.retries - before.retries).toBe(at === 'before' ? 1 : 0);
+      expect(await call.send(world.service)).toEqual({ ...first, duplicate: true });
+    },
+  );
+});
+
+describe('connections that are lost while callers are at work', () => {
+  test.each([
+    {
+      how: 'ended by pg_terminate_backend, of both replicas',
+      lose: async () => (await world.sql.query(TERMINATE)).rowCount ?? 0,
+    },
+    {
+      how: 'dropped by the network, of one replica',
+      lose: async () => {
+        const open = proxy.connections();
+        proxy.dropAll();
+        return open;
+      },
+    },
+  ])('$how: done once, or said not to be', async ({ lose }) => {
+    const all = await Promise.all(Array.from({ length: CALLERS * CALLS_EACH }, () => calls.reserve()));
+    const began = (await world.sql.query('SELECT count(*)::int AS effects FROM effects')).rows[0].effects;
+    const storm = new Storm(lose);
+    const answers = await Promise.all(
+      Array.from({ length: CALLERS }, async (_, caller) => {
+        const mine: Answer[] = [];
+        for (let i = caller; i < all.length; i += CALLERS) {
+          const service = i % 2 === 0 ? replica : world.service;
+          mine.push(await untilDone(all[i] as ExactCall, service));
+        }
+        return mine;
+      }),
+    );
+    expect(await storm.end()).toBeGreaterThan(5);
+    const done = answers.flat();
+    expect(new Set(done.map(({ result }) => result['effectId'])).size).toBe(all.length);
+    const { rows } = await world.sql.query('SELECT count(*)::int AS effects FROM effects');
+    expect(rows[0].effects - began).toBe(all.length);
+    for (const [i, call] of all.entries()) {
+      const first = answers[i % CALLERS]?.[Math.floor(i / CALLERS)];
+      expect(await call.send(world.service)).toEqual({ ...first, duplicate: true });
+    }
+    const chain = await world.channel(AUDITOR).service(AuditService).verifyChain({ domainId: ACME });
+    expect(chain).toMatchObject({ verified: true, complete: true, findings: [] });
+  });
+});
+
+const CALLERS = 6;
+const CALLS_EACH = 6;
+const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'surety%'`;
+
+/** Loses connections every few milliseconds until it is ended. */
+class Storm {
+  private over = false;
+  private lost = 0;
+  private readonly running: Promise<void>;
+
+  constructor(lose: () => Promise<number>) {
+    this.running = this.run(lose);
+  }
+
+  /** @returns how many connections were lost */
+  async end(): Promise<number> {
+    this.over = true;
+    await this.running;
+    return this.lost;
+  }
+
+  private async run(lose: () => Promise<number>): Promise<void> {
+    while (!this.over) {
+      this.lost += await lose();
+      await new Promise((resolve) => setTimeout(resolve, 40 + 80 * Math.random()));
+    }
+  }
+}
+
+/**
+ * Repeats the exact call for as long as it is told that the store was away. What was said not to be done is then done
+ * for the first time.
+ */
+async function untilDone(call: ExactCall, service: ServiceProcess): Promise<Answer> {
+  let certain = true;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      const answer = await call.send(service);
+      if (certain) expect(answer.duplicate).toBe(false);
+      return answer;
+    } catch (error) {
+      expect(error).toBeInstanceOf(SuretyError);
+      const { code, reason } = error as SuretyError;
+      expect({ code, reason }).toEqual({
+        code: 'UNAVAILABLE',
+        reason: expect.stringMatching(/^(STORE_UNAVAILABLE|OUTCOME_UNKNOWN)$/),
+      });
+      if (reason === 'OUTCOME_UNKNOWN') certain = false;
+      if (attempt > 50) throw error;
+    }
+  }
+}
+
+/**
+ * The COMMIT of a flight that wrote an entry of the log: a flight is sent in one piece, so it is the next one behind that
+ * statement; that of a read has none before it.
+ */
+function commitOfBatch(): (message: FrontendMessage) => boolean {
+  let writes = false;
+  return ({ type, body }) => {
+    if (body.includes('insert_audit_entries')) writes = true;
+    return writes && type === 'Q' && body.toString('latin1').startsWith('COMMIT');
+  };
+}
+
+async function counters({ admin }: ServiceProcess): Promise<{ unknown: number; retries: number }> {
+  const text = await (await fetch(`${admin}/metrics`)).text();
+  const value = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
+  return {
+    unknown: value('surety_lane_commit_unknown_total'),
+    retries: value('surety_lane_retries_total'),
+  };
+}
