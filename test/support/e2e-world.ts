@@ -36,7 +36,7 @@ import { importSigningKey, type SigningKey } from '../../src/identity/sign.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
 import { bootstrap } from '../../src/store/bootstrap.js';
 import { createTestDatabase, type TestDatabase } from './postgres.js';
-import { type ServiceProcess, startServiceProcess } from './service-process.js';
+import { type ServiceProcess, type ServiceSettings, startServiceProcess } from './service-process.js';
 
 export const ACME = 'acme.test';
 export const GLOBEX = 'globex.test';
@@ -102,6 +102,8 @@ export async function openE2eWorld(
     globex?: boolean;
     /** Changes the database, as its superuser, before anything connects to it. */
     prepare?: (sql: pg.Client) => Promise<void>;
+    /** Files of the test's own, which it may change (own-pki.ts); the suite's development files unless given. */
+    tls?: ServiceSettings['tls'];
   } = {},
 ): Promise<E2eWorld> {
   const layout = await ensureDevelopmentCertificates({ directory: inject('certificatesDirectory') });
@@ -120,7 +122,7 @@ export async function openE2eWorld(
   const start = (env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> =>
     startServiceProcess({
       databaseUrl: database.url,
-      tls: { ...layout.service, bundlesDir: layout.bundlesDir },
+      tls: options.tls ?? { ...layout.service, bundlesDir: layout.bundlesDir },
       env: { ...options.env, ...env },
     });
   const services = [await start()];
