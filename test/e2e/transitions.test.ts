@@ -1,18 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
+import { digest, type WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { AuditKind } from '../../src/gen/surety/audit/v1/entry_pb.js';
 import { EffectState, StateSource } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { EffectService } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { DEMO_SINK } from '../../src/cli/demo/set-up-domain.js';
 import { ACME, EXECUTOR_A, EXECUTOR_B, RECONCILER } from '../support/e2e-world.js';
-import {
-  restarted,
-  type Rpc,
-  sha256Hex,
-  type Target,
-  time,
-  TransitionRig,
-} from '../support/transition-rig.js';
+import { hex, restarted, type Rpc, type Target, time, TransitionRig } from '../support/transition-rig.js';
 
 const { PREPARED, EXECUTING, UNKNOWN, SUCCEEDED, FAILED, CANCELLED } = EffectState;
 const SECOND = 1_000_000n;
@@ -50,7 +43,8 @@ const EDGES: readonly (readonly [Rpc, EffectState, EffectState])[] = [
 const RPCS: readonly Rpc[] = ['start', 'markUnknown', 'acknowledge', 'reconcile'];
 
 describe('rule 13: a transition answers, is logged and leaves a receipt', () => {
-  test.each(EDGES)('%s from %s to %s', async (rpc, from, to) => {
+  const named = EDGES.map(([rpc, from, to]) => [rpc, EffectState[from], EffectState[to], from, to] as const);
+  test.each(named)('%s from %s to %s', async (rpc, _from, _to, from, to) => {
     const target = await before(rpc);
     if (rpc === 'reconcile' && to !== SUCCEEDED) await rig.move(SETTLED);
     const head = BigInt((await rig.traces()).seq);
@@ -89,8 +83,8 @@ describe('rule 13: a transition answers, is logged and leaves a receipt', () => 
         outputSink: DEMO_SINK,
       },
     });
-    expect(Buffer.from(entry.effect?.evidenceDigest ?? []).toString('hex')).toBe(sha256Hex(request.evidence));
-    expect(Buffer.from(entry.effect?.proofDigest ?? []).toString('hex')).toBe(sha256Hex(request.statement));
+    expect(hex(entry.effect?.evidenceDigest)).toBe(hex(digest(request.evidence)));
+    expect(hex(entry.effect?.proofDigest)).toBe(hex(digest(request.statement)));
 
     const { rows } = await rig.world.sql.query(
       'SELECT * FROM transitions WHERE domain_id = $1 AND effect_id = $2 AND step = $3',
@@ -105,7 +99,7 @@ describe('rule 13: a transition answers, is logged and leaves a receipt', () => 
       skew: '0',
       received_at: rig.now.toString(),
     });
-    expect(Buffer.compare(rows[0].evidence, request.evidence)).toBe(0);
+    expect(hex(rows[0].evidence)).toBe(hex(request.evidence));
     expect(rows[0].proof.toString()).toBe(request.proof.encoding?.value);
   });
 

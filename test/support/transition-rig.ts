@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import {
   create,
   type DescMessage,
@@ -25,7 +25,7 @@ import {
 } from '../../src/gen/surety/effect/v1/evidence_pb.js';
 import { TransitionStatementSchema } from '../../src/gen/surety/effect/v1/proof_pb.js';
 import { RegistrationSpecSchema } from '../../src/gen/surety/identity/v1/workload_pb.js';
-import { createSigningKey, type SigningKey } from '../../src/identity/sign.js';
+import type { SigningKey } from '../../src/identity/sign.js';
 import { microsToTimestamp } from '../../src/identity/timestamp.js';
 import { ACME, type E2eWorld, openE2eWorld, refusedWith, type Reservation } from './e2e-world.js';
 import { type ProofInit, signedAs } from './signed-as.js';
@@ -94,8 +94,8 @@ export class TransitionRig {
   private constructor(
     readonly world: E2eWorld,
     readonly clock: StillClock,
-    readonly eventId: string,
-    readonly grantId: string,
+    private eventId: string,
+    private grantId: string,
   ) {}
 
   static async open(options: { globex?: boolean } = {}): Promise<TransitionRig> {
@@ -111,6 +111,12 @@ export class TransitionRig {
 
   get now(): bigint {
     return this.clock.now;
+  }
+
+  /** Goes on with a new event and grant, where those before belong to a policy revision that is over. */
+  async renewAuthority(): Promise<void> {
+    this.eventId = await this.world.publish();
+    this.grantId = await this.world.grant();
   }
 
   /** Moves the clock by microseconds; no sweep runs. */
@@ -323,12 +329,9 @@ export function restarted(now: bigint): SpecInit {
   return { processId: randomUUID(), processStartTime: time(now), sessionId: `session-${randomUUID()}` };
 }
 
-/** A key that no registration has. */
-export const newKey = createSigningKey;
-
-/** SHA-256 in hex. */
-export function sha256Hex(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
+/** Bytes as they are compared and shown. */
+export function hex(bytes: Uint8Array | undefined): string {
+  return Buffer.from(bytes ?? []).toString('hex');
 }
 
 function statementOf(session: WorkloadSession, target: Target): StatementInit {
