@@ -206,6 +206,9 @@ describe('credentials', () => {
       kind: 'harness',
       refId: 'planner',
     });
+    const notBefore = FIXTURE_NOW + SECOND;
+    done(world, credential({ credentialId: 'planner-3', notBefore }));
+    expect(world.find('credentials', { credentialId: 'planner-3' })).toMatchObject({ notBefore });
     expect(reasonOf(world, credential())).toBe('RECORD_EXISTS');
     expect(reasonOf(world, credential({ credentialId: 'planner-2' }))).toBe('done');
   });
@@ -247,6 +250,9 @@ describe('entitlements', () => {
     expect(reasonOf(world, entitlement({ entitlementId: 'ent-2' }))).toBe('RECORD_EXISTS');
     expect(reasonOf(world, entitlement({ entitlementId: 'ent-2', resource: 'order-1' }))).toBe('done');
     expect(reasonOf(world, entitlement({ resource: 'order-1' }))).toBe('RECORD_EXISTS');
+    expect(reasonOf(world, entitlement({ action: 'payment.charge' }))).toBe('RECORD_EXISTS');
+    done(world, principal({ principalId: 'pia' }));
+    expect(reasonOf(world, entitlement({ principalId: 'pia' }))).toBe('RECORD_EXISTS');
     done(world, { kind: 'bump_policy_revision' });
     expect(done(world, entitlement({ expiresAt: later + 1n }))).toBe(2n);
     expect(world.find('entitlements', { entitlementId: 'ent-1' })).toMatchObject({

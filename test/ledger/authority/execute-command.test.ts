@@ -186,6 +186,19 @@ describe('who may administer (authority.md, Bootstrap)', () => {
     expect(reasonOf(world, paula, asAnna)).toBe('DOMAIN_INACTIVE');
     const resume: Mutation = { kind: 'update_domain', status: 'active', allowStanding: false };
     expect(reasonOf(world, resume, asAnna)).toBe('DOMAIN_INACTIVE');
+    // A row in the service's own domain that does not cover this one, or is of another key, lifts nobody up.
+    const elsewhere = operatorRow({
+      spiffeId: local,
+      signingKeyThumbprint: 'anna-key',
+      scopeDomainId: 'globex.test',
+    });
+    world.platformOperators.set(local, elsewhere);
+    expect(reasonOf(world, resume, asAnna)).toBe('DOMAIN_INACTIVE');
+    world.platformOperators.set(local, operatorRow({ spiffeId: local }));
+    expect(reasonOf(world, resume, asAnna)).toBe('DOMAIN_INACTIVE');
+    world.platformOperators.set(local, operatorRow({ spiffeId: local, signingKeyThumbprint: 'anna-key' }));
+    expect(reasonOf(world, paula, asAnna)).toBe('done');
+    world.platformOperators.delete(local);
     expect(reasonOf(world, resume)).toBe('done');
     expect(reasonOf(world, paula, asAnna)).toBe('done');
   });
@@ -238,6 +251,8 @@ describe('the service, in its own domain', () => {
     ]);
     expect(reasonOf(world, globex)).toBe('RECORD_EXISTS');
     expect(reasonOf(world, { ...globex, newDomainId: world.domainId })).toBe('RECORD_EXISTS');
+    const other: Mutation = { ...globex, newDomainId: 'initech.test' };
+    expect(reasonOf(world, other, { header: { expectedEntityRevision: 1n } })).toBe('REVISION_STALE');
   });
 
   it('makes them nowhere else, and not for one whose scope is a domain', () => {
