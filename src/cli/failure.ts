@@ -39,8 +39,8 @@ function describe(error: unknown): { readonly lines: readonly string[]; readonly
   if (error instanceof UsageError || isParseError(error)) return { lines: [error.message], code: EXIT_USAGE };
   if (ABOUT_INPUT.has(error.name)) return { lines: linesOf(error), code: EXIT_USAGE };
   if (FOR_PEOPLE.has(error.name)) return { lines: [error.message], code: EXIT_FAILED };
-  const taken = portTaken(error);
-  if (taken !== undefined) return { lines: [taken], code: EXIT_FAILED };
+  const ofTheMachine = portTaken(error) ?? fileRefused(error);
+  if (ofTheMachine !== undefined) return { lines: [ofTheMachine], code: EXIT_FAILED };
   return { lines: [error.stack ?? error.message], code: EXIT_FAILED };
 }
 
@@ -61,4 +61,19 @@ function portTaken(error: Error): string | undefined {
   if (error.code === 'EACCES')
     return `${String(error.address)}:${String(error.port)} may not be opened by this user`;
   return undefined;
+}
+
+/** What a file system says to somebody who may not, or cannot, write there. A file that is missing may be a bug of ours. */
+const FILE_REFUSALS: ReadonlySet<unknown> = new Set([
+  'EACCES',
+  'EPERM',
+  'ENOTDIR',
+  'EROFS',
+  'ENOSPC',
+  'ENAMETOOLONG',
+]);
+
+function fileRefused(error: Error): string | undefined {
+  if (!('code' in error) || !('path' in error) || !FILE_REFUSALS.has(error.code)) return undefined;
+  return error.message;
 }
