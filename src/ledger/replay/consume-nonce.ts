@@ -1,3 +1,4 @@
+import { currentReader } from '../audit/current-reader.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { type Refusal, refusal } from '../refusal.js';
 import { type Caller, type CallerKind, type Digest, HOUR, type Micros, SECOND } from '../types.js';
@@ -37,7 +38,9 @@ export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
   kind: 'consume_nonce',
   reads: (command) => ({
     callers: [command.caller.spiffeId],
+    operators: [command.caller.spiffeId],
     platformOperators: [command.caller.spiffeId],
+    owners: [command.caller.spiffeId],
     replayNonces: [command.nonceKey],
     replayCallers: [command.caller.spiffeId],
   }),
@@ -73,20 +76,19 @@ export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
   },
 };
 
-/** Any kind of caller that the domain knows; a platform operator is known in every domain of its scope. */
+/** Any kind of caller that the domain knows, in force; a platform operator is known in every domain of its scope. */
 function callerRefusal(draft: Draft, caller: Caller): Refusal | undefined {
   if (draft.domain.status !== 'active') return refusal('DOMAIN_INACTIVE', 'The domain is not active.');
-  const unknown = refusal('CALLER_UNKNOWN', 'The SPIFFE ID is not registered in the domain.');
-  if (caller.notAfter <= draft.now) return unknown;
+  if (isKnown(draft, caller)) return undefined;
+  return refusal('CALLER_UNKNOWN', 'The SPIFFE ID is not registered in the domain.');
+}
+
+function isKnown(draft: Draft, caller: Caller): boolean {
+  if (caller.notAfter <= draft.now) return false;
   const row = draft.get('callers', caller.spiffeId);
-  if (row) {
-    const foreign = OF_ITS_OWN_DOMAIN.has(row.kind) && caller.trustDomain !== draft.domainId;
-    return foreign ? unknown : undefined;
-  }
-  const operator = draft.platformOperator(caller.spiffeId);
-  if (operator?.status !== 'active') return unknown;
-  const scoped = operator.scopeDomainId !== null && operator.scopeDomainId !== draft.domainId;
-  return scoped ? unknown : undefined;
+  if (row && OF_ITS_OWN_DOMAIN.has(row.kind)) return caller.trustDomain === draft.domainId;
+  if (row?.kind === 'owner') return draft.get('owners', caller.spiffeId)?.status === 'active';
+  return 'operator' in currentReader(draft, caller, ['operator', 'auditor']);
 }
 
 function expiryRefusal(draft: Draft, expiresAt: Micros): Refusal | undefined {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CallerRow, OperatorRow } from '../../../src/ledger/authority/records.js';
+import type { CallerRow, OperatorRow, OwnerRow } from '../../../src/ledger/authority/records.js';
 import {
   consumeNonce,
   type ConsumeNonceCommand,
@@ -33,24 +33,32 @@ function command(over: Partial<ConsumeNonceCommand> = {}): ConsumeNonceCommand {
 function fresh(
   input: {
     row?: CallerRow | null;
+    /** Of the service's own domain. */
     operator?: OperatorRow;
+    /** Of the domain itself. */
+    own?: OperatorRow;
+    owner?: OwnerRow;
     spent?: ReplayNonceRow;
     count?: ReplayCallerRow;
     now?: bigint;
     status?: 'active' | 'suspended';
   } = {},
 ): WorkingSet {
-  const { row = callerRow(), operator, spent, count } = input;
+  const { row = callerRow(), operator, own, owner, spent, count } = input;
   return workingSet({
     ...(input.now === undefined ? {} : { now: input.now }),
     domain: { status: input.status ?? 'active' },
     rows: {
       callers: row ? [row] : [],
+      operators: own ? [own] : [],
+      owners: owner ? [owner] : [],
       replay_nonces: spent ? [spent] : [],
       replay_callers: count ? [count] : [],
     },
     absent: {
       callers: row ? [] : [[HARNESS_SPIFFE_ID]],
+      operators: own ? [] : [[HARNESS_SPIFFE_ID]],
+      owners: owner ? [] : [[HARNESS_SPIFFE_ID]],
       replay_nonces: spent ? [] : [[KEY]],
       replay_callers: count ? [] : [[HARNESS_SPIFFE_ID]],
     },
@@ -122,12 +130,31 @@ describe('consuming a nonce (provenance-audit-replay.md, Replay nonces)', () => 
       ...over,
     });
 
-    test.each(['harness', 'executor', 'reconciler', 'worker', 'owner', 'operator', 'auditor'] as const)(
-      'of the kind %s may',
-      (kind) => {
-        expect(run(fresh({ row: callerRow({ kind }) }))).toEqual(CONSUMED);
-      },
-    );
+    const owner = (over: Partial<OwnerRow> = {}): OwnerRow => ({
+      spiffeId: HARNESS_SPIFFE_ID,
+      signingKeyJwk: '{}',
+      signingKeyThumbprint: 'x',
+      sourceScopes: ['*'],
+      typeScopes: ['*'],
+      status: 'active',
+      revision: 1n,
+      ...over,
+    });
+
+    test.each(['harness', 'executor', 'reconciler', 'worker'] as const)('of the kind %s may', (kind) => {
+      expect(run(fresh({ row: callerRow({ kind }) }))).toEqual(CONSUMED);
+    });
+
+    test('an operator, an auditor or an owner may while it is in force', () => {
+      for (const kind of ['operator', 'auditor'] as const) {
+        const row = callerRow({ kind });
+        expect(run(fresh({ row, own: operator() }))).toEqual(CONSUMED);
+        expect(run(fresh({ row, own: operator({ status: 'suspended' }) }))).toBe('CALLER_UNKNOWN');
+      }
+      const row = callerRow({ kind: 'owner' });
+      expect(run(fresh({ row, owner: owner() }))).toEqual(CONSUMED);
+      expect(run(fresh({ row, owner: owner({ status: 'revoked' }) }))).toBe('CALLER_UNKNOWN');
+    });
 
     test('who is nothing here may not', () => {
       expect(run(fresh({ row: null }))).toBe('CALLER_UNKNOWN');
