@@ -72,6 +72,7 @@ export const METHOD_TABLE: ReadonlyMap<string, MethodRow> = new Map<string, Meth
   ['surety.replay.v1.ReplayService/ConsumeNonce', row(EVERY_KIND, either())],
 
   ['surety.provenance.v1.ProvenanceService/RegisterOrigin', row(['harness', 'operator'], either())],
+  ['surety.provenance.v1.ProvenanceService/DeriveRecord', row(['harness', 'operator'], either())],
   ['surety.provenance.v1.ProvenanceService/GetRecord', row(['harness', ...OVERSEERS], either())],
   ['surety.provenance.v1.ProvenanceService/ListVersions', row(['harness', ...OVERSEERS], either())],
   [

@@ -145,6 +145,7 @@ export class WorkingSet {
 
   /** Takes over what a decision wrote, whole. */
   apply(draft: Draft): void {
+    for (const { name, parts } of draft.openedIndexes) this.markIndex(name, parts);
     for (const { table, key, row } of draft.writes()) {
       const cells = this.table(table);
       const cell = cells.get(key);
@@ -220,6 +221,7 @@ export class Draft {
   head: DomainHead;
   domain: DomainRow;
   readonly createdDomains = new Map<string, DomainRow>();
+  readonly openedIndexes: { readonly name: IndexName; readonly parts: readonly KeyPart[] }[] = [];
   private readonly written = new Map<TableName, Map<string, Tables[TableName] | undefined>>();
 
   constructor(private readonly base: WorkingSet) {
@@ -276,6 +278,14 @@ export class Draft {
   /** Deletes a row. */
   remove<T extends TableName>(table: T, row: Tables[T]): void {
     this.writtenOf(table).set(rowKey(table, row), undefined);
+  }
+
+  /**
+   * Says that nothing stands under an index key but what this decision writes, because the key is new: commands behind it
+   * in the batch may then look there, though nobody gathered it.
+   */
+  openIndex(name: IndexName, ...parts: readonly KeyPart[]): void {
+    this.openedIndexes.push({ name, parts });
   }
 
   setDomain(row: DomainRow): void {

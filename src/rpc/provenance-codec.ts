@@ -60,6 +60,12 @@ const WIRE_ORIGINS: Readonly<Record<OriginKind, WireOrigin>> = {
   external_input: WireOrigin.EXTERNAL_INPUT,
   system: WireOrigin.SYSTEM,
 };
+/** Kinds of step by their number in the contract. */
+export const STEP_KINDS: Readonly<Record<number, StepKind>> = {
+  [WireStep.MODEL]: 'model',
+  [WireStep.TOOL]: 'tool',
+  [WireStep.PARSER]: 'parser',
+};
 const WIRE_STEPS: Readonly<Record<StepKind, WireStep>> = {
   model: WireStep.MODEL,
   tool: WireStep.TOOL,

@@ -5,34 +5,24 @@ import {
   type VerifyReferenceRequest,
 } from '../gen/surety/provenance/v1/provenance_service_pb.js';
 import { notVisible } from '../ledger/audit/current-reader.js';
-import {
-  registerOrigin,
-  type RegisterOriginCommand,
-  registerOriginViolations,
-} from '../ledger/provenance/register-origin.js';
-import type { ObjectType } from '../ledger/provenance/records.js';
+import { registerOrigin, type RegisterOriginCommand } from '../ledger/provenance/register-origin.js';
+import { deriveRecord } from '../ledger/provenance/derive-record.js';
 import { storedRecord } from '../ledger/provenance/stored-record.js';
 import {
   type RecordReference,
   type ReferenceExpectation,
   verifyReference,
 } from '../ledger/provenance/verify-reference.js';
+import { versionViolations } from '../ledger/provenance/version-form.js';
 import { Refused } from '../ledger/run-decision.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
 import { encodePageToken, readPageToken } from './page-token.js';
-import {
-  DATA_CLASSES,
-  MAX_OBJECT_ID_OCTETS,
-  OBJECT_TYPES,
-  readOrigin,
-  readSinks,
-  wireRecord,
-} from './provenance-codec.js';
+import { readDerivation } from './provenance/read-derivation.js';
+import { MAX_VERSION, type ObjectName, readObject, readReference } from './provenance/read-object.js';
+import { DATA_CLASSES, OBJECT_TYPES, readOrigin, readSinks, wireRecord } from './provenance-codec.js';
 import { requireHarnessOrReader } from './reader-access.js';
 import { replyOf } from './reply-of.js';
 import { fieldsInvalid, Violations } from './validate.js';
-
-const MAX_VERSION = 2n ** 63n - 1n;
 
 /** Where content came from (provenance-audit-replay.md, Provenance). Every read hashes the record again. */
 export function provenanceService(tools: HandlerTools): ServiceBinding {
@@ -41,6 +31,11 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
       const command = readRegisterOrigin(request, context);
       const { record, duplicate } = await replyOf(tools, context, registerOrigin, command);
       return { record: wireRecord(context.domainId, record), duplicate };
+    },
+    deriveRecord: async (request, context) => {
+      const command = readDerivation(request, context);
+      const { record, steps, duplicate } = await replyOf(tools, context, deriveRecord, command);
+      return { record: wireRecord(context.domainId, record, steps), duplicate };
     },
     getRecord: async (request, context) => {
       const violations = new Violations();
@@ -76,18 +71,6 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
   });
 }
 
-interface ObjectName {
-  readonly objectType: ObjectType;
-  readonly objectId: string;
-}
-
-function readObject(violations: Violations, request: { objectType: number; objectId: string }): ObjectName {
-  return {
-    objectType: violations.choice('object_type', request.objectType, OBJECT_TYPES),
-    objectId: violations.id('object_id', request.objectId, 1, MAX_OBJECT_ID_OCTETS),
-  };
-}
-
 function readRegisterOrigin(request: RegisterOriginRequest, context: CallContext): RegisterOriginCommand {
   const violations = new Violations();
   const object = readObject(violations, request);
@@ -104,7 +87,7 @@ function readRegisterOrigin(request: RegisterOriginRequest, context: CallContext
     allowedSinks: readSinks(violations, 'allowed_sinks', request.allowedSinks),
     origin: readOrigin(violations, 'origin', request.origin),
   };
-  for (const { field, rule } of registerOriginViolations(command)) violations.refuse(field, rule);
+  for (const { field, rule } of versionViolations(command)) violations.refuse(field, rule);
   violations.throwIfAny();
   return command;
 }
@@ -166,21 +149,12 @@ function readVerifyReference(request: VerifyReferenceRequest): {
   expectation: ReferenceExpectation;
 } {
   const violations = new Violations();
-  const within = violations.at('reference');
   const given = request.reference;
   if (!given) {
     violations.refuse('reference', 'is required');
     throw fieldsInvalid(violations.all);
   }
-  const reference: RecordReference = {
-    ...readObject(within, given),
-    domainId: given.domainId,
-    version: within.integer('version', given.version, 1n, MAX_VERSION),
-    provenanceDigest: within.digest('provenance_digest', given.provenanceDigest),
-    contentDigest: within.digest('content_digest', given.contentDigest),
-    classification: within.choice('classification', given.classification, DATA_CLASSES),
-    policyRevision: within.integer('policy_revision', given.policyRevision, 1n, MAX_VERSION),
-  };
+  const reference = readReference(violations.at('reference'), given);
   const expectation = readExpectation(violations.at('expectation'), request.expectation);
   violations.throwIfAny();
   return { reference, expectation };

@@ -23,6 +23,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   WatchEffects: 'rOA',
   ConsumeNonce: 'herwoOA',
   RegisterOrigin: 'hO',
+  DeriveRecord: 'hO',
   GetRecord: 'hOA',
   ListVersions: 'hOA',
   VerifyReference: 'hOA',

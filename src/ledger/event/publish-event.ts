@@ -12,6 +12,7 @@ import {
   sameTexts,
   sinkViolations,
 } from '../provenance/origin.js';
+import { putRecord } from '../provenance/put-record.js';
 import type { ProvenanceRow } from '../provenance/records.js';
 import { type Refusal, refusal } from '../refusal.js';
 import type { Caller, DataClass, Digest, Micros } from '../types.js';
@@ -136,7 +137,7 @@ function publish(
     provenanceDigest: record.provenanceDigest,
   };
   draft.put('events', event);
-  draft.put('provenance_records', record);
+  putRecord(draft, record);
   const base = { actorSpiffeId: command.caller.spiffeId, commandId: command.commandId };
   const made = { id: event.eventId, revision: 1n, operation: 'publish_event' };
   draft.append({

@@ -7,6 +7,7 @@ import type { Digest, Micros, WorkloadRole } from '../types.js';
 import type { Draft } from '../working-set.js';
 import { eventProvenanceMatches } from './event-provenance.js';
 import { corruptRecord, provenanceDigest, recordName, verifyRecord } from './provenance-digest.js';
+import { putRecord } from './put-record.js';
 import type { ProvenanceRow, ProvenanceStepRow } from './records.js';
 
 /** Object ids with this beginning are the service's own: nobody can register an origin under them. */
@@ -51,11 +52,7 @@ export function deriveToolOutput(draft: Draft, input: ToolOutputInput): Provenan
   if (draft.get('provenance_records', record.objectType, record.objectId, record.version)) {
     throw new Refused(outputConflict(record));
   }
-  draft.put('provenance_records', record);
-  for (const parentDigest of record.parentDigests) {
-    draft.put('provenance_parents', { provenanceDigest: record.provenanceDigest, parentDigest });
-  }
-  draft.put('provenance_steps', step);
+  putRecord(draft, record, [step]);
   return record;
 }
 

@@ -7,7 +7,7 @@ import { type ProvenanceContent, provenanceDigest } from './provenance-digest.js
 import type { ObjectType, OriginKind, ProvenanceRow } from './records.js';
 
 /** A clock that is a minute ahead is an honest one (effects.md, Transitions 7); a later time was not observed yet. */
-const OBSERVED_SLACK: Micros = MINUTE;
+export const OBSERVED_SLACK: Micros = MINUTE;
 
 /** Means any sink, and stands alone. */
 export const ANY_SINK = '*';
@@ -146,6 +146,7 @@ export function sameTexts(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((text, index) => text === b[index]);
 }
 
-function sameOrAbsent(a: Digest | null, b: Digest | null): boolean {
+/** Whether two digests that may be missing are equal, or both missing. */
+export function sameOrAbsent(a: Digest | null, b: Digest | null): boolean {
   return a === null || b === null ? a === b : sameDigest(a, b);
 }

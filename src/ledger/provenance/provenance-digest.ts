@@ -6,6 +6,9 @@ import type { ProvenanceRow, ProvenanceStepRow } from './records.js';
 /** Names the form of a record that is hashed; another form needs another label. */
 const RECORD_LABEL = 'surety-provenance-v1';
 
+/** Names the form in which a chain of steps alone is hashed. */
+const STEPS_LABEL = 'surety-provenance-steps-v1';
+
 /** A record before its digest is known. */
 export type ProvenanceContent = Omit<ProvenanceRow, 'provenanceDigest'>;
 
@@ -42,6 +45,11 @@ export function provenanceDigest(
     inOrder.map(stepParts),
     record.recordedAt,
   ]);
+}
+
+/** The digest of a chain of steps, each as it stands in its record's canonical form; what a clearance names. */
+export function stepsDigest(steps: readonly StepContent[]): Digest {
+  return canonicalDigest(STEPS_LABEL, [...steps].sort((a, b) => a.ordinal - b.ordinal).map(stepParts));
 }
 
 /** Whether a stored record is what its digest says. Takes all steps of the record. */

@@ -1,12 +1,7 @@
-import { currentReader, type ReaderKind } from '../audit/current-reader.js';
-import { type Actor, currentActor } from '../authority/current-actor.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
-import { sameDigest } from '../encoding.js';
-import type { ProvenanceKey } from '../reads.js';
 import { type Refusal, refusal } from '../refusal.js';
-import type { Caller } from '../types.js';
 import type { Draft } from '../working-set.js';
-import { EFFECT_OUTPUT_PREFIX } from './derive-tool-output.js';
+import { currentRegistrar, type Registrar, registrarReads } from './current-registrar.js';
 import {
   type OriginContent,
   originDifference,
@@ -16,15 +11,13 @@ import {
   sinkViolations,
 } from './origin.js';
 import { recordName } from './provenance-digest.js';
+import { putRecord } from './put-record.js';
 import type { ProvenanceRow } from './records.js';
 import { storedRecord } from './stored-record.js';
+import { predecessorFault, predecessorKeys, versionKey, versionViolations } from './version-form.js';
 
 /** Records content that has no parent. */
-export interface RegisterOriginCommand extends CommandBase, OriginContent {
-  readonly caller: Caller;
-  /** What the method table took the caller for; its rows are read and decide. */
-  readonly as: 'harness' | 'operator';
-}
+export interface RegisterOriginCommand extends CommandBase, OriginContent, Registrar {}
 
 /** What was stored, by this call or an earlier one. */
 export interface RegisterOriginReply {
@@ -32,32 +25,28 @@ export interface RegisterOriginReply {
   readonly duplicate: boolean;
 }
 
-const REGISTRARS: readonly ReaderKind[] = ['operator'];
-
 /** provenance-audit-replay.md, Provenance: an origin record. Callers: a harness, or an operator of the domain. */
 export const registerOrigin: Decision<RegisterOriginCommand, RegisterOriginReply> = {
   kind: 'register_origin',
   reads: (command) => ({
-    ...(command.as === 'harness'
-      ? { callerHarness: [command.caller.spiffeId] }
-      : { operators: [command.caller.spiffeId], platformOperators: [command.caller.spiffeId] }),
+    ...registrarReads(command),
     ...(command.as === 'operator' && command.origin.harnessId !== null
       ? { harnesses: [command.origin.harnessId] }
       : {}),
-    provenance: [keyOf(command, command.version), ...predecessorKeys(command)],
+    provenance: [versionKey(command), ...predecessorKeys(command)],
   }),
   decide: (draft, command) => {
     const registrar = currentRegistrar(draft, command);
     if ('refused' in registrar) return refuse(registrar.refused);
     const malformed = formRefusal(command);
     if (malformed) return refuse(malformed);
-    const stored = storedRecord(draft, keyOf(command, command.version));
+    const stored = storedRecord(draft, versionKey(command));
     if (stored) return answerStored(stored.record, command);
     const refused =
       predecessorRefusal(draft, command) ?? originRefusal(draft, command.origin, registrar.actor);
     if (refused) return refuse(refused);
     const record = originRecord(draft, command);
-    draft.put('provenance_records', record);
+    putRecord(draft, record);
     draft.append({
       kind: 'provenance',
       actorSpiffeId: command.caller.spiffeId,
@@ -80,24 +69,10 @@ function answerStored(record: ProvenanceRow, command: RegisterOriginCommand) {
   return refuse(conflict(command, `The version is recorded with another ${field}.`));
 }
 
-/** A harness is current in every respect; an operator is one of this domain, which is active. */
-function currentRegistrar(
-  draft: Draft,
-  command: RegisterOriginCommand,
-): { actor: Actor | undefined } | { refused: Refusal } {
-  if (command.as === 'harness') return currentActor(draft, command.caller);
-  const reader = currentReader(draft, command.caller, REGISTRARS);
-  if ('refused' in reader) return reader;
-  if (draft.domain.status !== 'active') {
-    return { refused: refusal('DOMAIN_INACTIVE', 'The domain is not active.') };
-  }
-  return { actor: undefined };
-}
-
 /** The rules of form once more, for whoever comes by another way than the rpc layer. */
 function formRefusal(command: RegisterOriginCommand): Refusal | undefined {
   const violations = [
-    ...registerOriginViolations(command),
+    ...versionViolations(command),
     ...originViolations(command.origin, 'origin'),
     ...sinkViolations(command.allowedSinks, 'allowed_sinks'),
   ];
@@ -105,45 +80,16 @@ function formRefusal(command: RegisterOriginCommand): Refusal | undefined {
   return refusal('FIELD_INVALID', 'The origin is malformed.', { violations });
 }
 
-/** What is wrong with the name and the predecessor of an origin record, all at once. */
-export function registerOriginViolations(
-  content: Pick<OriginContent, 'objectId' | 'version' | 'predecessorDigest'>,
-): { field: string; rule: string }[] {
-  const violations: { field: string; rule: string }[] = [];
-  if (content.objectId.startsWith(EFFECT_OUTPUT_PREFIX)) {
-    violations.push({ field: 'object_id', rule: `must not begin with \`${EFFECT_OUTPUT_PREFIX}\`` });
-  }
-  if (content.version < 1n) violations.push({ field: 'version', rule: 'must be at least 1' });
-  if (content.version === 1n && content.predecessorDigest !== null) {
-    violations.push({ field: 'predecessor_digest', rule: 'must be empty at version 1' });
-  }
-  if (content.version > 1n && content.predecessorDigest === null) {
-    violations.push({ field: 'predecessor_digest', rule: 'is required from version 2 on' });
-  }
-  return violations;
-}
-
-/** The next version of an object names its exact predecessor. Versions have no gaps, so the one before is the newest. */
 function predecessorRefusal(draft: Draft, command: RegisterOriginCommand): Refusal | undefined {
-  const [key] = predecessorKeys(command);
-  if (!key) return undefined;
-  const predecessor = storedRecord(draft, key);
-  if (!predecessor) {
-    return refusal('RECORD_MISSING', 'The version before is not recorded.', {
-      metadata: { record: `provenance:${key.objectType}/${key.objectId}/${key.version}` },
-    });
+  const fault = predecessorFault(draft, command);
+  if (fault === undefined) return undefined;
+  if (fault === 'mismatch') {
+    return conflict(command, 'The version before has another digest than the predecessor named.');
   }
-  if (sameDigest(predecessor.record.provenanceDigest, command.predecessorDigest ?? undefined))
-    return undefined;
-  return conflict(command, 'The version before has another digest than the predecessor named.');
-}
-
-function keyOf(command: RegisterOriginCommand, version: bigint): ProvenanceKey {
-  return { objectType: command.objectType, objectId: command.objectId, version };
-}
-
-function predecessorKeys(command: RegisterOriginCommand): ProvenanceKey[] {
-  return command.version > 1n ? [keyOf(command, command.version - 1n)] : [];
+  const missing = recordName({ ...command, version: command.version - 1n });
+  return refusal('RECORD_MISSING', 'The version before is not recorded.', {
+    metadata: { record: `provenance:${missing}` },
+  });
 }
 
 function conflict(command: RegisterOriginCommand, message: string): Refusal {

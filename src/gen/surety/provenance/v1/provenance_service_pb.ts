@@ -4,7 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { DataClass, ObjectType, Origin, ProvenanceRecord, RecordReference } from "./record_pb.js";
+import type { DataClass, ObjectType, Origin, ProvenanceRecord, RecordReference, TransformationStep } from "./record_pb.js";
 import { file_surety_provenance_v1_record } from "./record_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/provenance/v1/provenance_service.proto.
  */
 export const file_surety_provenance_v1_provenance_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci1zdXJldHkvcHJvdmVuYW5jZS92MS9wcm92ZW5hbmNlX3NlcnZpY2UucHJvdG8SFHN1cmV0eS5wcm92ZW5hbmNlLnYxIrcCChVSZWdpc3Rlck9yaWdpblJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoAxIaChJwcmVkZWNlc3Nvcl9kaWdlc3QYBSABKAwSFgoOY29udGVudF9kaWdlc3QYBiABKAwSNwoOY2xhc3NpZmljYXRpb24YByABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFQoNYWxsb3dlZF9zaW5rcxgIIAMoCRIsCgZvcmlnaW4YCSABKAsyHC5zdXJldHkucHJvdmVuYW5jZS52MS5PcmlnaW4iYwoWUmVnaXN0ZXJPcmlnaW5SZXNwb25zZRI2CgZyZWNvcmQYASABKAsyJi5zdXJldHkucHJvdmVuYW5jZS52MS5Qcm92ZW5hbmNlUmVjb3JkEhEKCWR1cGxpY2F0ZRgCIAEoCCKAAQoQR2V0UmVjb3JkUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgDIksKEUdldFJlY29yZFJlc3BvbnNlEjYKBnJlY29yZBgBIAEoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlByb3ZlbmFuY2VSZWNvcmQimQEKE0xpc3RWZXJzaW9uc1JlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSEQoJcGFnZV9zaXplGAQgASgFEhIKCnBhZ2VfdG9rZW4YBSABKAkiaAoUTGlzdFZlcnNpb25zUmVzcG9uc2USNwoHcmVjb3JkcxgBIAMoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlByb3ZlbmFuY2VSZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIpMBChZWZXJpZnlSZWZlcmVuY2VSZXF1ZXN0EjgKCXJlZmVyZW5jZRgBIAEoCzIlLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlJlY29yZFJlZmVyZW5jZRI/CgtleHBlY3RhdGlvbhgCIAEoCzIqLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlJlZmVyZW5jZUV4cGVjdGF0aW9uIuIBChRSZWZlcmVuY2VFeHBlY3RhdGlvbhIRCglkb21haW5faWQYASABKAkSFgoOY29udGVudF9kaWdlc3QYAiABKAwSNQoLb2JqZWN0X3R5cGUYAyABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEjcKDmNsYXNzaWZpY2F0aW9uGAQgASgOMh8uc3VyZXR5LnByb3ZlbmFuY2UudjEuRGF0YUNsYXNzEhYKDnJlcXVpcmVkX3NpbmtzGAUgAygJEhcKD3BvbGljeV9yZXZpc2lvbhgGIAEoAyJPChdWZXJpZnlSZWZlcmVuY2VSZXNwb25zZRIPCgdtYXRjaGVzGAEgASgIEhIKCm1pc21hdGNoZXMYAiADKAkSDwoHdGFpbnRlZBgDIAEoCDK1AwoRUHJvdmVuYW5jZVNlcnZpY2USawoOUmVnaXN0ZXJPcmlnaW4SKy5zdXJldHkucHJvdmVuYW5jZS52MS5SZWdpc3Rlck9yaWdpblJlcXVlc3QaLC5zdXJldHkucHJvdmVuYW5jZS52MS5SZWdpc3Rlck9yaWdpblJlc3BvbnNlElwKCUdldFJlY29yZBImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkdldFJlY29yZFJlcXVlc3QaJy5zdXJldHkucHJvdmVuYW5jZS52MS5HZXRSZWNvcmRSZXNwb25zZRJlCgxMaXN0VmVyc2lvbnMSKS5zdXJldHkucHJvdmVuYW5jZS52MS5MaXN0VmVyc2lvbnNSZXF1ZXN0Giouc3VyZXR5LnByb3ZlbmFuY2UudjEuTGlzdFZlcnNpb25zUmVzcG9uc2USbgoPVmVyaWZ5UmVmZXJlbmNlEiwuc3VyZXR5LnByb3ZlbmFuY2UudjEuVmVyaWZ5UmVmZXJlbmNlUmVxdWVzdBotLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlZlcmlmeVJlZmVyZW5jZVJlc3BvbnNlQk4KGGRldi5zdXJldHkucHJvdmVuYW5jZS52MVABWjBzdXJldHkuZGV2L2dlbi9zdXJldHkvcHJvdmVuYW5jZS92MTtwcm92ZW5hbmNldjFiBnByb3RvMw", [file_surety_provenance_v1_record]);
+  fileDesc("Ci1zdXJldHkvcHJvdmVuYW5jZS92MS9wcm92ZW5hbmNlX3NlcnZpY2UucHJvdG8SFHN1cmV0eS5wcm92ZW5hbmNlLnYxIrcCChVSZWdpc3Rlck9yaWdpblJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoAxIaChJwcmVkZWNlc3Nvcl9kaWdlc3QYBSABKAwSFgoOY29udGVudF9kaWdlc3QYBiABKAwSNwoOY2xhc3NpZmljYXRpb24YByABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFQoNYWxsb3dlZF9zaW5rcxgIIAMoCRIsCgZvcmlnaW4YCSABKAsyHC5zdXJldHkucHJvdmVuYW5jZS52MS5PcmlnaW4iYwoWUmVnaXN0ZXJPcmlnaW5SZXNwb25zZRI2CgZyZWNvcmQYASABKAsyJi5zdXJldHkucHJvdmVuYW5jZS52MS5Qcm92ZW5hbmNlUmVjb3JkEhEKCWR1cGxpY2F0ZRgCIAEoCCKRAwoTRGVyaXZlUmVjb3JkUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgDEhoKEnByZWRlY2Vzc29yX2RpZ2VzdBgFIAEoDBIWCg5jb250ZW50X2RpZ2VzdBgGIAEoDBI3Cg5jbGFzc2lmaWNhdGlvbhgHIAEoDjIfLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRhdGFDbGFzcxIVCg1hbGxvd2VkX3NpbmtzGAggAygJEhcKD3BvbGljeV9yZXZpc2lvbhgJIAEoAxI2CgdwYXJlbnRzGAogAygLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEjcKBXN0ZXBzGAsgAygLMiguc3VyZXR5LnByb3ZlbmFuY2UudjEuVHJhbnNmb3JtYXRpb25TdGVwImEKFERlcml2ZVJlY29yZFJlc3BvbnNlEjYKBnJlY29yZBgBIAEoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlByb3ZlbmFuY2VSZWNvcmQSEQoJZHVwbGljYXRlGAIgASgIIoABChBHZXRSZWNvcmRSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRI1CgtvYmplY3RfdHlwZRgCIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9iamVjdFR5cGUSEQoJb2JqZWN0X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAMiSwoRR2V0UmVjb3JkUmVzcG9uc2USNgoGcmVjb3JkGAEgASgLMiYuc3VyZXR5LnByb3ZlbmFuY2UudjEuUHJvdmVuYW5jZVJlY29yZCKZAQoTTGlzdFZlcnNpb25zUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJoChRMaXN0VmVyc2lvbnNSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3VyZXR5LnByb3ZlbmFuY2UudjEuUHJvdmVuYW5jZVJlY29yZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkikwEKFlZlcmlmeVJlZmVyZW5jZVJlcXVlc3QSOAoJcmVmZXJlbmNlGAEgASgLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEj8KC2V4cGVjdGF0aW9uGAIgASgLMiouc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVmZXJlbmNlRXhwZWN0YXRpb24i4gEKFFJlZmVyZW5jZUV4cGVjdGF0aW9uEhEKCWRvbWFpbl9pZBgBIAEoCRIWCg5jb250ZW50X2RpZ2VzdBgCIAEoDBI1CgtvYmplY3RfdHlwZRgDIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9iamVjdFR5cGUSNwoOY2xhc3NpZmljYXRpb24YBCABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFgoOcmVxdWlyZWRfc2lua3MYBSADKAkSFwoPcG9saWN5X3JldmlzaW9uGAYgASgDIk8KF1ZlcmlmeVJlZmVyZW5jZVJlc3BvbnNlEg8KB21hdGNoZXMYASABKAgSEgoKbWlzbWF0Y2hlcxgCIAMoCRIPCgd0YWludGVkGAMgASgIMpwEChFQcm92ZW5hbmNlU2VydmljZRJrCg5SZWdpc3Rlck9yaWdpbhIrLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlJlZ2lzdGVyT3JpZ2luUmVxdWVzdBosLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlJlZ2lzdGVyT3JpZ2luUmVzcG9uc2USZQoMRGVyaXZlUmVjb3JkEikuc3VyZXR5LnByb3ZlbmFuY2UudjEuRGVyaXZlUmVjb3JkUmVxdWVzdBoqLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRlcml2ZVJlY29yZFJlc3BvbnNlElwKCUdldFJlY29yZBImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkdldFJlY29yZFJlcXVlc3QaJy5zdXJldHkucHJvdmVuYW5jZS52MS5HZXRSZWNvcmRSZXNwb25zZRJlCgxMaXN0VmVyc2lvbnMSKS5zdXJldHkucHJvdmVuYW5jZS52MS5MaXN0VmVyc2lvbnNSZXF1ZXN0Giouc3VyZXR5LnByb3ZlbmFuY2UudjEuTGlzdFZlcnNpb25zUmVzcG9uc2USbgoPVmVyaWZ5UmVmZXJlbmNlEiwuc3VyZXR5LnByb3ZlbmFuY2UudjEuVmVyaWZ5UmVmZXJlbmNlUmVxdWVzdBotLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlZlcmlmeVJlZmVyZW5jZVJlc3BvbnNlQk4KGGRldi5zdXJldHkucHJvdmVuYW5jZS52MVABWjBzdXJldHkuZGV2L2dlbi9zdXJldHkvcHJvdmVuYW5jZS92MTtwcm92ZW5hbmNldjFiBnByb3RvMw", [file_surety_provenance_v1_record]);
 
 /**
  * @generated from message surety.provenance.v1.RegisterOriginRequest
@@ -116,6 +116,122 @@ export const RegisterOriginResponseSchema: GenMessage<RegisterOriginResponse> = 
   messageDesc(file_surety_provenance_v1_provenance_service, 1);
 
 /**
+ * @generated from message surety.provenance.v1.DeriveRecordRequest
+ */
+export type DeriveRecordRequest = Message<"surety.provenance.v1.DeriveRecordRequest"> & {
+  /**
+   * The domain, required of operators; a harness leaves it empty.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * The object's type, required. `model_output`, `tool_output` and `parser_output` end with a step of their kind.
+   *
+   * @generated from field: surety.provenance.v1.ObjectType object_type = 2;
+   */
+  objectType: ObjectType;
+
+  /**
+   * The object's id, 1 to 256 octets, required. `effect-output:` is reserved.
+   *
+   * @generated from field: string object_id = 3;
+   */
+  objectId: string;
+
+  /**
+   * 1, or one more than the newest version, whose digest is then the predecessor.
+   *
+   * @generated from field: int64 version = 4;
+   */
+  version: bigint;
+
+  /**
+   * The predecessor's provenance digest, 32 bytes, required from version 2 on.
+   *
+   * @generated from field: bytes predecessor_digest = 5;
+   */
+  predecessorDigest: Uint8Array;
+
+  /**
+   * SHA-256 of the content, 32 bytes, required; the output of the last step.
+   *
+   * @generated from field: bytes content_digest = 6;
+   */
+  contentDigest: Uint8Array;
+
+  /**
+   * Its class, required; not below any parent's.
+   *
+   * @generated from field: surety.provenance.v1.DataClass classification = 7;
+   */
+  classification: DataClass;
+
+  /**
+   * Where it may go, at most 64, each allowed by every parent; `*` alone means anywhere.
+   *
+   * @generated from field: repeated string allowed_sinks = 8;
+   */
+  allowedSinks: string[];
+
+  /**
+   * The policy revision that the derivation was made under, at most the current one; 0: the current one.
+   *
+   * @generated from field: int64 policy_revision = 9;
+   */
+  policyRevision: bigint;
+
+  /**
+   * What it was made from, 1 to 64, in any order, none twice. An absent parent and one of another domain are both refused.
+   *
+   * @generated from field: repeated surety.provenance.v1.RecordReference parents = 10;
+   */
+  parents: RecordReference[];
+
+  /**
+   * How, 1 to 32 in the order in which they happened. The inputs of the first are exactly the parents' content digests, one
+   * per parent in any order; the input of each other is exactly the output of the one before.
+   *
+   * @generated from field: repeated surety.provenance.v1.TransformationStep steps = 11;
+   */
+  steps: TransformationStep[];
+};
+
+/**
+ * Describes the message surety.provenance.v1.DeriveRecordRequest.
+ * Use `create(DeriveRecordRequestSchema)` to create a new message.
+ */
+export const DeriveRecordRequestSchema: GenMessage<DeriveRecordRequest> = /*@__PURE__*/
+  messageDesc(file_surety_provenance_v1_provenance_service, 2);
+
+/**
+ * @generated from message surety.provenance.v1.DeriveRecordResponse
+ */
+export type DeriveRecordResponse = Message<"surety.provenance.v1.DeriveRecordResponse"> & {
+  /**
+   * What was stored.
+   *
+   * @generated from field: surety.provenance.v1.ProvenanceRecord record = 1;
+   */
+  record?: ProvenanceRecord | undefined;
+
+  /**
+   * Whether an earlier call stored it.
+   *
+   * @generated from field: bool duplicate = 2;
+   */
+  duplicate: boolean;
+};
+
+/**
+ * Describes the message surety.provenance.v1.DeriveRecordResponse.
+ * Use `create(DeriveRecordResponseSchema)` to create a new message.
+ */
+export const DeriveRecordResponseSchema: GenMessage<DeriveRecordResponse> = /*@__PURE__*/
+  messageDesc(file_surety_provenance_v1_provenance_service, 3);
+
+/**
  * @generated from message surety.provenance.v1.GetRecordRequest
  */
 export type GetRecordRequest = Message<"surety.provenance.v1.GetRecordRequest"> & {
@@ -153,7 +269,7 @@ export type GetRecordRequest = Message<"surety.provenance.v1.GetRecordRequest"> 
  * Use `create(GetRecordRequestSchema)` to create a new message.
  */
 export const GetRecordRequestSchema: GenMessage<GetRecordRequest> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 2);
+  messageDesc(file_surety_provenance_v1_provenance_service, 4);
 
 /**
  * @generated from message surety.provenance.v1.GetRecordResponse
@@ -172,7 +288,7 @@ export type GetRecordResponse = Message<"surety.provenance.v1.GetRecordResponse"
  * Use `create(GetRecordResponseSchema)` to create a new message.
  */
 export const GetRecordResponseSchema: GenMessage<GetRecordResponse> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 3);
+  messageDesc(file_surety_provenance_v1_provenance_service, 5);
 
 /**
  * @generated from message surety.provenance.v1.ListVersionsRequest
@@ -219,7 +335,7 @@ export type ListVersionsRequest = Message<"surety.provenance.v1.ListVersionsRequ
  * Use `create(ListVersionsRequestSchema)` to create a new message.
  */
 export const ListVersionsRequestSchema: GenMessage<ListVersionsRequest> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 4);
+  messageDesc(file_surety_provenance_v1_provenance_service, 6);
 
 /**
  * @generated from message surety.provenance.v1.ListVersionsResponse
@@ -245,7 +361,7 @@ export type ListVersionsResponse = Message<"surety.provenance.v1.ListVersionsRes
  * Use `create(ListVersionsResponseSchema)` to create a new message.
  */
 export const ListVersionsResponseSchema: GenMessage<ListVersionsResponse> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 5);
+  messageDesc(file_surety_provenance_v1_provenance_service, 7);
 
 /**
  * @generated from message surety.provenance.v1.VerifyReferenceRequest
@@ -271,7 +387,7 @@ export type VerifyReferenceRequest = Message<"surety.provenance.v1.VerifyReferen
  * Use `create(VerifyReferenceRequestSchema)` to create a new message.
  */
 export const VerifyReferenceRequestSchema: GenMessage<VerifyReferenceRequest> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 6);
+  messageDesc(file_surety_provenance_v1_provenance_service, 8);
 
 /**
  * What the holder of a reference expects of it.
@@ -327,7 +443,7 @@ export type ReferenceExpectation = Message<"surety.provenance.v1.ReferenceExpect
  * Use `create(ReferenceExpectationSchema)` to create a new message.
  */
 export const ReferenceExpectationSchema: GenMessage<ReferenceExpectation> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 7);
+  messageDesc(file_surety_provenance_v1_provenance_service, 9);
 
 /**
  * @generated from message surety.provenance.v1.VerifyReferenceResponse
@@ -361,7 +477,7 @@ export type VerifyReferenceResponse = Message<"surety.provenance.v1.VerifyRefere
  * Use `create(VerifyReferenceResponseSchema)` to create a new message.
  */
 export const VerifyReferenceResponseSchema: GenMessage<VerifyReferenceResponse> = /*@__PURE__*/
-  messageDesc(file_surety_provenance_v1_provenance_service, 8);
+  messageDesc(file_surety_provenance_v1_provenance_service, 10);
 
 /**
  * Where content came from.
@@ -378,6 +494,17 @@ export const ProvenanceService: GenService<{
     methodKind: "unary";
     input: typeof RegisterOriginRequestSchema;
     output: typeof RegisterOriginResponseSchema;
+  },
+  /**
+   * Records content that was made from other content. An exact repeat answers the first record with `duplicate`. Every rule
+   * that a derivation breaks is refused as PROVENANCE_RULE_VIOLATED.
+   *
+   * @generated from rpc surety.provenance.v1.ProvenanceService.DeriveRecord
+   */
+  deriveRecord: {
+    methodKind: "unary";
+    input: typeof DeriveRecordRequestSchema;
+    output: typeof DeriveRecordResponseSchema;
   },
   /**
    * One record, re-hashed on read. A read: repeat it freely.
