@@ -1,11 +1,12 @@
 import { type Outcome, refuse, refuseRecorded } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import type { Refusal } from '../refusal.js';
-import { isTerminal } from '../types.js';
+import { isTerminal, type TerminalState } from '../types.js';
 import type { Draft } from '../working-set.js';
 import { takeLateStep } from './effect-step.js';
 import { MAX_LATE_EVIDENCE } from './limits.js';
 import { putReceipt } from './receipt.js';
+import type { EffectRow } from './records.js';
 import { attemptRefusal } from './rules/attempt.js';
 import { executorIdentityRefusal } from './rules/executor-identity.js';
 import { isGrantCurrent } from './rules/grant-currency.js';
@@ -51,6 +52,13 @@ export function recordLateEvidence(
   );
   putReceipt(draft, at, { step: next.step, late: true });
   return refuseRecorded(kept('kept'));
+}
+
+/** Whether late evidence that was kept while the outcome was unknown says something else than this settlement. */
+export function contradictsKept(draft: Draft, { effectId }: EffectRow, state: TerminalState): boolean {
+  return draft
+    .find('transitionsOfEffect', effectId)
+    .some((receipt) => receipt.late && receipt.toState !== state);
 }
 
 /** On UNKNOWN, or on a terminal state that somebody else reached. */

@@ -36,7 +36,7 @@ export type Advance<K extends EvidenceKind> = (
   at: TransitionCase<K>,
 ) => {
   readonly change: EffectChange;
-  readonly audit?: Pick<StepAudit, 'provenanceDigest'>;
+  readonly audit?: Pick<StepAudit, 'provenanceDigest' | 'disputed'>;
   readonly output?: ProvenanceRow;
 };
 
