@@ -25,6 +25,7 @@ import {
   reservation,
   reserveAs,
   traces,
+  VISITOR,
   WHOLE_LOG,
 } from '../support/e2e-parties.js';
 
@@ -41,6 +42,8 @@ describe('effects.md, Reserve 5: the effect key', () => {
     executor = await world.executor();
     reconciler = await world.reconciler();
     await addHarness(world, { spiffeId: MAILER, harnessId: 'mailer', principalId: 'mona' });
+    const sibling = { spiffeId: VISITOR, harnessId: 'sibling', principalId: DEMO_PRINCIPAL };
+    await addHarness(world, sibling);
   });
   afterAll(() => world.close());
 
@@ -92,6 +95,10 @@ describe('effects.md, Reserve 5: the effect key', () => {
         reworded(effectKey, { eventId: await publishAs(world, MAILER), grantId });
       await expectInTheWay(await theirs(busy), 'EFFECT_KEY_BUSY', { state: 'PREPARED' }, MAILER);
       await expectInTheWay(await theirs(done), 'EFFECT_KEY_DONE', { state: 'SUCCEEDED' }, MAILER);
+      // Nor is it told to another harness of the same principal: the actor is both.
+      const siblings = await world.grant({ harnessId: 'sibling' });
+      const twin = await reworded(busy, { eventId: await publishAs(world, VISITOR), grantId: siblings });
+      await expectInTheWay(twin, 'EFFECT_KEY_BUSY', { state: 'PREPARED' }, VISITOR);
       // Nor is it told to a party of the event, which does not see the effect either.
       const eventId = await publishAs(world, HARNESS, { recipientHarnessIds: ['mailer'] });
       const ours = await reservation(world, { eventId });

@@ -6,7 +6,7 @@ import {
   type TransitionRequest,
   type WorkloadSession,
 } from '../../src/cli/client/workload-session.js';
-import { DEMO_AUTHORITY_SYSTEM } from '../../src/cli/demo/set-up-domain.js';
+import { DEMO_AUTHORITY_SYSTEM, DEMO_PRINCIPAL } from '../../src/cli/demo/set-up-domain.js';
 import { EffectState, StateSource } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { EffectService, type TransitionResult } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { ClockService } from '../../src/gen/surety/testing/v1/clock_service_pb.js';
@@ -159,6 +159,24 @@ describe('effects.md: two service processes on one database', () => {
       await put(world, { case: 'setFreeze', value: { frozen: false } });
       await entitle(world);
     });
+  });
+
+  test('decisions against the revocation of their entitlement: allowed before it, denied behind it', async () => {
+    const ask = (index: number) => () =>
+      decide(world, `effect-${index}`, {}, HARNESS, replica(index)).then(({ decision, auditPosition }) => ({
+        allowed: decision?.allowed,
+        auditPosition,
+      }));
+    const entitlementId = `${DEMO_PRINCIPAL}-effect.cancel`;
+    const [answers, { auditPosition }] = await Promise.all([
+      race(Array.from({ length: 24 }, (_, index) => ask(index))),
+      world.admin.execute(ACME, { case: 'revokeEntitlement', value: { entitlementId } }),
+    ]);
+    expect(won(answers).map(({ allowed }) => allowed)).toEqual(
+      won(answers).map((answer) => answer.auditPosition < auditPosition),
+    );
+    expect(won(answers)).toHaveLength(24);
+    await entitle(world);
   });
 
   /** A race of two for one effect: exactly one wins, and the effect is where the winner brought it. */

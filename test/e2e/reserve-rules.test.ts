@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { digest } from '../../src/cli/client/workload-session.js';
 import { PolicyService } from '../../src/gen/surety/authority/v1/policy_service_pb.js';
 import { Reason } from '../../src/gen/surety/error/v1/reason_pb.js';
+import { RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { DataClass } from '../../src/gen/surety/provenance/v1/record_pb.js';
 import {
   ACME,
@@ -24,6 +25,7 @@ import {
   MAILER,
   publishAs,
   put,
+  putHarness,
   type ReserveRequest,
   reservation,
   reserveAs,
@@ -274,6 +276,28 @@ describe('effects.md, Reserve', () => {
       await entitle(world, 'mona');
       await expectRecorded(newEvent, 'GRANT_BINDING_STALE');
       await reserveAs(world, HARNESS, { ...newEvent, grantId: await world.grant() });
+    });
+
+    test('an actor that is not in force is denied for the record, whatever it lacks', async () => {
+      const eventId = await publishAs(world, MAILER);
+      const grantId = await world.grant({ principalId: 'mona', harnessId: 'mailer' });
+      const request = await reservation(world, { eventId, grantId });
+      const mailer = { harnessId: 'mailer', principalId: 'mona' };
+      const principal = (status: RecordStatus) =>
+        put(world, { case: 'putPrincipal', value: { principal: { principalId: 'mona', status } } });
+      const domain = (status: RecordStatus) =>
+        put(world, { case: 'updateDomain', value: { status, allowStandingRegistrations: true } });
+
+      await putHarness(world, { ...mailer, status: RecordStatus.SUSPENDED });
+      await expectRecorded(request, 'HARNESS_INACTIVE', MAILER);
+      await putHarness(world, mailer);
+      await principal(RecordStatus.SUSPENDED);
+      await expectRecorded(request, 'PRINCIPAL_INACTIVE', MAILER);
+      await principal(RecordStatus.ACTIVE);
+      await domain(RecordStatus.SUSPENDED);
+      await expectRecorded(request, 'DOMAIN_INACTIVE', MAILER);
+      await domain(RecordStatus.ACTIVE);
+      await reserveAs(world, MAILER, request);
     });
 
     test('a guest has no entitlement and needs none: its grant is its authority', async () => {

@@ -190,9 +190,10 @@ export function decide(
   effectId: string,
   overrides: Partial<MessageInitShape<typeof DecideRequestSchema>> = {},
   spiffeId = HARNESS,
+  service?: ServiceProcess,
 ): Promise<DecideResponse> {
   return world
-    .channel(spiffeId)
+    .channel(spiffeId, service)
     .service(PolicyService)
     .decide({
       action: 'effect.cancel',
