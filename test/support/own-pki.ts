@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { connect } from 'node:tls';
 import { inject } from 'vitest';
 import { ensureDevelopmentCertificates } from '../../certs/development-certificates.js';
 import { type CertificateLayout, bundleFile } from '../../certs/layout.js';
@@ -11,7 +12,7 @@ import type { ServiceProcess, ServiceSettings } from './service-process.js';
 /** grpc-js takes null for "presents nothing"; a client of ours never does. */
 const NOTHING = null as unknown as Buffer;
 
-/** A connection that can no longer be made is tried again at once: nothing here waits for a backoff. */
+/** A connection of its own. */
 export interface OwnConnection {
   readonly service: ServiceProcess;
   /** What it presents; undefined: nothing. */
@@ -28,6 +29,8 @@ export class OwnPki {
   readonly surety = Authority.root('surety.test, of this test');
   readonly acme = Authority.root('acme.test, of this test');
   readonly globex = Authority.root('globex.test, of this test');
+  /** Of a domain that the development set does not have. */
+  readonly initech = Authority.root('initech.test, of this test');
   readonly bundles = new BundleFolder();
   private readonly folder = mkdtempSync(join(tmpdir(), 'surety-own-pki-'));
   private readonly channels: Channel[] = [];
@@ -36,6 +39,7 @@ export class OwnPki {
     writeFileSync(this.tls.cert, readFileSync(layout.service.cert));
     writeFileSync(this.tls.key, readFileSync(layout.service.key), { mode: 0o600 });
     this.trust('surety.test', this.surety).trust('acme.test', this.acme).trust('globex.test', this.globex);
+    this.bundles.bundle('initech.test', this.initech);
   }
 
   static async create(): Promise<OwnPki> {
@@ -69,9 +73,8 @@ export class OwnPki {
   /** A certificate by the own authority of its trust domain; with only a SPIFFE ID it is one that every rule accepts. */
   leaf(spiffeId: string, spec: CertificateSpec = {}): Certificate {
     const domain = new URL(spiffeId).host;
-    const authority = { 'surety.test': this.surety, 'acme.test': this.acme, 'globex.test': this.globex }[
-      domain
-    ];
+    const authorities = [this.surety, this.acme, this.globex, this.initech];
+    const authority = authorities.find(({ commonName }) => commonName.startsWith(`${domain},`));
     if (!authority) throw new Error(`no authority of ${domain}`);
     return authority.leaf(spiffeId, spec);
   }
@@ -86,6 +89,25 @@ export class OwnPki {
     });
     this.channels.push(channel);
     return channel;
+  }
+
+  /** The serial number of the certificate that a service shows now. */
+  serialOf({ target }: ServiceProcess): Promise<bigint> {
+    const [host = '', port] = target.split(':');
+    const options = {
+      host,
+      port: Number(port),
+      servername: 'localhost',
+      ca: this.roots,
+      ALPNProtocols: ['h2'],
+    };
+    return new Promise((resolve, reject) => {
+      const socket = connect(options, () => {
+        resolve(BigInt(`0x${socket.getPeerCertificate().serialNumber}`));
+        socket.destroy();
+      });
+      socket.on('error', reject);
+    });
   }
 
   remove(): void {
