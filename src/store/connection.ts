@@ -86,7 +86,7 @@ export class PipelineConnection {
       ...clientConfig(settings),
       pipeline: true,
       query_timeout: QUERY_TIMEOUT_MS,
-    } as pg.ClientConfig);
+    });
     const connection = new PipelineConnection(client);
     try {
       await client.connect();
@@ -181,5 +181,5 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     ssl: false,
     options: '-c search_path=public',
     types: TYPES,
-  } as pg.ClientConfig;
+  };
 }

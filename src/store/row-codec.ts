@@ -65,7 +65,7 @@ export function encodeValue(type: ColumnType, value: unknown): string | null {
       return value as string;
     case 'int8':
     case 'int4':
-      return String(value);
+      return (value as bigint | number).toString();
     case 'bool':
       return value === true ? 't' : 'f';
     case 'bytea':

@@ -9,7 +9,7 @@ export function loadStatements(path: string): ReadonlyMap<string, string> {
     : readdirSync(url)
         .filter((name) => name.endsWith('.sql'))
         .sort()
-        .map((name) => new URL(name, `${url.href.replace(/\/?$/, '/')}`));
+        .map((name) => new URL(name, url.href.replace(/\/?$/, '/')));
   for (const file of files) addStatements(statements, readFileSync(file, 'utf8'), file.pathname);
   return statements;
 }

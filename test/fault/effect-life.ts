@@ -122,7 +122,7 @@ export function submit(
   deadline?: number,
 ): Promise<EffectOutcome> {
   const repeat = { ...command, commandId: freshId('cmd') };
-  return replica.lanes.submit(decision as never, repeat as never, deadline === undefined ? {} : { deadline });
+  return replica.lanes.submit(decision, repeat as never, deadline === undefined ? {} : { deadline });
 }
 
 /** The effect that a call answered with, or a failure that says why not. */

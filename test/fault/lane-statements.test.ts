@@ -234,7 +234,7 @@ describe('a poisoned command', () => {
         decide: () => {
           throw new TypeError('a bug of ours');
         },
-      } as never,
+      },
       command: { domainId: 'acme.test', commandId: freshId('cmd') },
     };
     const good = [await make('reserve'), await make('reserve')] as const;

@@ -69,7 +69,7 @@ async function list(
 ): Promise<Effect[]> {
   const found: Effect[] = [];
   for (let pageToken = '', first = true; first || pageToken !== ''; first = false) {
-    const page = await service.call('listEffects', peer, { ...filter, pageSize, pageToken } as object);
+    const page = await service.call('listEffects', peer, { ...filter, pageSize, pageToken });
     if (pageSize > 0) expect(page.effects.length).toBeLessThanOrEqual(pageSize);
     found.push(...page.effects);
     pageToken = page.nextPageToken;

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Effect, EffectState, StateSource } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { sha256 } from '../../src/ledger/encoding.js';
-import type { CallerKind } from '../../src/ledger/types.js';
 import { callerOf, EXECUTOR_A, EXECUTOR_B, freshId, nowMicros, RECONCILER } from '../support/effect-world.js';
 import {
   acknowledgeRequest,
@@ -226,7 +225,7 @@ describe('who sees an effect', () => {
     const expired = { ...EXECUTOR_A, notAfter: nowMicros() - 1n };
     expect(await lookedAt({ caller: expired, kind: 'executor' }, settled)).toBe('CALLER_UNKNOWN');
     expect(await lookedAt({ caller: EXECUTOR_A, kind: 'reconciler' }, settled)).toBe('METHOD_NOT_ALLOWED');
-    expect(await lookedAt({ caller: EXECUTOR_A, kind: 'worker' as CallerKind }, settled)).toBe('NOT_VISIBLE');
+    expect(await lookedAt({ caller: EXECUTOR_A, kind: 'worker' }, settled)).toBe('NOT_VISIBLE');
   });
 
   test('an executor what it started and a reconciler what it settled, whatever they are for now', async () => {

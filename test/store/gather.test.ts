@@ -170,7 +170,7 @@ function operator(spiffeId: string) {
 
 /** The domain as it is in Postgres, copied. */
 async function inMemory(): Promise<MemoryStore> {
-  const client = new pg.Client({ connectionString: world.database.url, types: TYPES as never });
+  const client = new pg.Client({ connectionString: world.database.url, types: TYPES });
   await client.connect();
   const copy = new MemoryStore(DOMAIN);
   for (const table of Object.keys(TABLES) as TableName[]) {

@@ -19,7 +19,6 @@ import { publishEvent } from '../../src/ledger/event/publish-event.js';
 import type { RegistrationRow } from '../../src/ledger/identity/records.js';
 import type { TableName, Tables } from '../../src/ledger/tables.js';
 import type { Caller, EffectState } from '../../src/ledger/types.js';
-import type { RowChange } from '../../src/ledger/working-set.js';
 import { ConnectionPool } from '../../src/store/connection-pool.js';
 import { PgReader } from '../../src/store/pg-reader.js';
 import { insertDomain, insertHead, writeStatements } from '../../src/store/write-statements.js';
@@ -105,7 +104,7 @@ export async function openWorld(): Promise<EffectWorld> {
       return replica;
     },
     async seed(table, rows) {
-      const changes = rows.map((after) => ({ table, before: undefined, after }) as unknown as RowChange);
+      const changes = rows.map((after) => ({ table, before: undefined, after }));
       const log = { rows: changes, head: undefined, domain: undefined, createdDomains: [] };
       for (const { text, values } of writeStatements(DOMAIN, log))
         await admin.query(text, [...(values ?? [])]);

@@ -39,7 +39,7 @@ export function envelope(
     keyId: key.publicKey.thumbprint,
     signature: Uint8Array.from(signature),
     ...fields,
-  } as MessageInitShape<typeof DsseEnvelopeSchema>);
+  });
 }
 
 /** A token of the bytes whose header has other members than it must, or whose signature is in DER. */

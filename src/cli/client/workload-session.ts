@@ -10,7 +10,7 @@ import {
   UncertaintyEvidenceSchema,
 } from '../../gen/surety/effect/v1/evidence_pb.js';
 import { TransitionStatementSchema } from '../../gen/surety/effect/v1/proof_pb.js';
-import { WorkloadRole, type RegistrationSpec } from '../../gen/surety/identity/v1/workload_pb.js';
+import { type RegistrationSpec } from '../../gen/surety/identity/v1/workload_pb.js';
 import { type SigningKey, signBytes } from '../../identity/sign.js';
 import type { Channel } from './service-client.js';
 
@@ -64,7 +64,7 @@ export class WorkloadSession {
       EffectState.EXECUTING,
       EffectState.UNKNOWN,
       UncertaintyEvidenceSchema,
-      evidence as MessageInitShape<typeof UncertaintyEvidenceSchema>,
+      evidence,
     );
   }
 
@@ -128,7 +128,7 @@ export class WorkloadSession {
       domainId: registration.domainId,
       registrationId: registration.registrationId,
       workloadId: registration.workloadId,
-      role: registration.role as WorkloadRole,
+      role: registration.role,
       processId: registration.processId,
       ...(registration.processStartTime ? { processStartTime: registration.processStartTime } : {}),
       sessionId: registration.sessionId,
@@ -144,7 +144,7 @@ export class WorkloadSession {
       issuedTime: timestampFromMs(this.clock()),
       nonce: randomBytes(24).toString('base64url'),
       ...overrides,
-    } as MessageInitShape<typeof TransitionStatementSchema>);
+    });
     return signBytes('transition', toBinary(TransitionStatementSchema, statement), this.key);
   }
 
