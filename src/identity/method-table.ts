@@ -79,6 +79,7 @@ export const METHOD_TABLE: ReadonlyMap<string, MethodRow> = new Map<string, Meth
     'surety.provenance.v1.ProvenanceService/VerifyReference',
     row(['harness', ...OVERSEERS], either('reference.domain_id')),
   ],
+  ['surety.provenance.v1.ProvenanceService/GetLineage', row(['harness', ...OVERSEERS], either())],
 
   ['surety.audit.v1.AuditService/ListEntries', row(OVERSEERS, named())],
   ['surety.audit.v1.AuditService/WatchEntries', row(OVERSEERS, named())],

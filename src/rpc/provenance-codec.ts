@@ -17,6 +17,7 @@ import type {
   ProvenanceStepRow,
   StepKind,
 } from '../ledger/provenance/records.js';
+import type { StoredRecord } from '../ledger/provenance/stored-record.js';
 import { referenceOf } from '../ledger/provenance/verify-reference.js';
 import type { DataClass, Digest } from '../ledger/types.js';
 import type { Violations } from './validate.js';
@@ -136,6 +137,14 @@ export function wireRecord(
     reviewed: record.reviewed,
     scanPending: record.scanPending,
   };
+}
+
+/** A record as it was read. */
+export function wireStored(
+  domainId: string,
+  { record, steps }: StoredRecord,
+): MessageInitShape<typeof ProvenanceRecordSchema> {
+  return wireRecord(domainId, record, steps);
 }
 
 function wireOrigin(record: ProvenanceRow, kind: OriginKind) {

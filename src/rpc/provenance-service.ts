@@ -4,7 +4,6 @@ import {
   type ReferenceExpectation as WireExpectation,
   type VerifyReferenceRequest,
 } from '../gen/surety/provenance/v1/provenance_service_pb.js';
-import { notVisible } from '../ledger/audit/current-reader.js';
 import { registerOrigin, type RegisterOriginCommand } from '../ledger/provenance/register-origin.js';
 import { deriveRecord } from '../ledger/provenance/derive-record.js';
 import { storedRecord } from '../ledger/provenance/stored-record.js';
@@ -14,12 +13,20 @@ import {
   verifyReference,
 } from '../ledger/provenance/verify-reference.js';
 import { versionViolations } from '../ledger/provenance/version-form.js';
-import { Refused } from '../ledger/run-decision.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
 import { encodePageToken, readPageToken } from './page-token.js';
+import { getLineage } from './provenance/get-lineage.js';
 import { readDerivation } from './provenance/read-derivation.js';
-import { MAX_VERSION, type ObjectName, readObject, readReference } from './provenance/read-object.js';
-import { DATA_CLASSES, OBJECT_TYPES, readOrigin, readSinks, wireRecord } from './provenance-codec.js';
+import { MAX_VERSION, readObject, readReference } from './provenance/read-object.js';
+import { readRecord, readRecords, readVersions } from './provenance/read-records.js';
+import {
+  DATA_CLASSES,
+  OBJECT_TYPES,
+  readOrigin,
+  readSinks,
+  wireRecord,
+  wireStored,
+} from './provenance-codec.js';
 import { requireHarnessOrReader } from './reader-access.js';
 import { replyOf } from './reply-of.js';
 import { fieldsInvalid, Violations } from './validate.js';
@@ -34,15 +41,15 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
     },
     deriveRecord: async (request, context) => {
       const command = readDerivation(request, context);
-      const { record, steps, duplicate } = await replyOf(tools, context, deriveRecord, command);
-      return { record: wireRecord(context.domainId, record, steps), duplicate };
+      const reply = await replyOf(tools, context, deriveRecord, command);
+      return { record: wireStored(context.domainId, reply), duplicate: reply.duplicate };
     },
     getRecord: async (request, context) => {
       const violations = new Violations();
       const object = readObject(violations, request);
       const version = violations.integer('version', request.version, 0n, MAX_VERSION);
       violations.throwIfAny();
-      return { record: await readRecord(tools, context, object, version) };
+      return { record: wireStored(context.domainId, await readRecord(tools, context, object, version)) };
     },
     listVersions: async (request, context) => {
       const violations = new Violations();
@@ -55,12 +62,15 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
       const versions = await readVersions(tools, context, object, afterVersion, pageSize + 1);
       const page = versions.slice(0, pageSize);
       const last = page.at(-1);
+      const keys = page.map((version) => ({ ...object, version }));
+      const records = await readRecords(tools, context, keys);
       const more = last !== undefined && versions.length > pageSize;
       return {
-        records: await readRecords(tools, context, object, page),
+        records: records.map((record) => wireStored(context.domainId, record)),
         nextPageToken: more ? encodePageToken(filter, [last.toString()]) : '',
       };
     },
+    getLineage: (request, context) => getLineage(tools, context, request),
     verifyReference: async (request, context) => {
       const { reference, expectation } = readVerifyReference(request);
       const draft = await requireHarnessOrReader(tools, context, { provenance: [reference] });
@@ -90,50 +100,6 @@ function readRegisterOrigin(request: RegisterOriginRequest, context: CallContext
   for (const { field, rule } of versionViolations(command)) violations.refuse(field, rule);
   violations.throwIfAny();
   return command;
-}
-
-/** One record; version 0 is the newest. An object that is absent and one of another domain look alike. */
-async function readRecord(tools: HandlerTools, context: CallContext, object: ObjectName, version: bigint) {
-  const { domainId } = context;
-  const newest = version === 0n ? await newestVersion(tools, domainId, object) : version;
-  const [record] = await readRecords(tools, context, object, newest === undefined ? [] : [newest]);
-  if (!record) throw new Refused(notVisible());
-  return record;
-}
-
-async function newestVersion(
-  tools: HandlerTools,
-  domainId: string,
-  object: ObjectName,
-): Promise<bigint | undefined> {
-  const parameters = [domainId, object.objectType, object.objectId];
-  const [row] = await tools.reader.query<{ version: bigint }>('provenance_newest_version', parameters);
-  return row?.version;
-}
-
-async function readVersions(
-  tools: HandlerTools,
-  { domainId }: CallContext,
-  { objectType, objectId }: ObjectName,
-  after: bigint,
-  limit: number,
-): Promise<bigint[]> {
-  const parameters = [domainId, objectType, objectId, after, limit];
-  const rows = await tools.reader.query<{ version: bigint }>('provenance_versions', parameters);
-  return rows.map((row) => row.version);
-}
-
-/** The named versions, hashed again; who may not read learns nothing. */
-async function readRecords(
-  tools: HandlerTools,
-  context: CallContext,
-  object: ObjectName,
-  versions: readonly bigint[],
-) {
-  const keys = versions.map((version) => ({ ...object, version }));
-  const draft = await requireHarnessOrReader(tools, context, { provenance: keys });
-  const stored = keys.map((key) => storedRecord(draft, key)).filter((record) => record !== undefined);
-  return stored.map(({ record, steps }) => wireRecord(context.domainId, record, steps));
 }
 
 /** The key of a page token: the last version of the page before. */

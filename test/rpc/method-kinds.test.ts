@@ -27,6 +27,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   GetRecord: 'hOA',
   ListVersions: 'hOA',
   VerifyReference: 'hOA',
+  GetLineage: 'hOA',
   ListEntries: 'OA',
   WatchEntries: 'OA',
   VerifyChain: 'OA',

@@ -64,7 +64,11 @@ export function verifyRecord(
 
 /** The refusal where a stored record is not what its digest says; it names the record. */
 export function corruptRecord(record: Pick<ProvenanceRow, 'objectType' | 'objectId' | 'version'>): Refusal {
-  const name = recordName(record);
+  return corruptStored(recordName(record));
+}
+
+/** The same, where all that is known of the record is this name: its digest, where an edge leads to nothing. */
+export function corruptStored(name: string): Refusal {
   return refusal('DATA_CORRUPT', 'A stored provenance record contradicts its digest.', {
     metadata: { record: `provenance:${name}` },
     resource: { type: 'provenance', name },

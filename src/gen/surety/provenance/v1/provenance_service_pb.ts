@@ -2,8 +2,8 @@
 // @generated from file surety/provenance/v1/provenance_service.proto (package surety.provenance.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { DataClass, ObjectType, Origin, ProvenanceRecord, RecordReference, TransformationStep } from "./record_pb.js";
 import { file_surety_provenance_v1_record } from "./record_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/provenance/v1/provenance_service.proto.
  */
 export const file_surety_provenance_v1_provenance_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci1zdXJldHkvcHJvdmVuYW5jZS92MS9wcm92ZW5hbmNlX3NlcnZpY2UucHJvdG8SFHN1cmV0eS5wcm92ZW5hbmNlLnYxIrcCChVSZWdpc3Rlck9yaWdpblJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoAxIaChJwcmVkZWNlc3Nvcl9kaWdlc3QYBSABKAwSFgoOY29udGVudF9kaWdlc3QYBiABKAwSNwoOY2xhc3NpZmljYXRpb24YByABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFQoNYWxsb3dlZF9zaW5rcxgIIAMoCRIsCgZvcmlnaW4YCSABKAsyHC5zdXJldHkucHJvdmVuYW5jZS52MS5PcmlnaW4iYwoWUmVnaXN0ZXJPcmlnaW5SZXNwb25zZRI2CgZyZWNvcmQYASABKAsyJi5zdXJldHkucHJvdmVuYW5jZS52MS5Qcm92ZW5hbmNlUmVjb3JkEhEKCWR1cGxpY2F0ZRgCIAEoCCKRAwoTRGVyaXZlUmVjb3JkUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgDEhoKEnByZWRlY2Vzc29yX2RpZ2VzdBgFIAEoDBIWCg5jb250ZW50X2RpZ2VzdBgGIAEoDBI3Cg5jbGFzc2lmaWNhdGlvbhgHIAEoDjIfLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRhdGFDbGFzcxIVCg1hbGxvd2VkX3NpbmtzGAggAygJEhcKD3BvbGljeV9yZXZpc2lvbhgJIAEoAxI2CgdwYXJlbnRzGAogAygLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEjcKBXN0ZXBzGAsgAygLMiguc3VyZXR5LnByb3ZlbmFuY2UudjEuVHJhbnNmb3JtYXRpb25TdGVwImEKFERlcml2ZVJlY29yZFJlc3BvbnNlEjYKBnJlY29yZBgBIAEoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlByb3ZlbmFuY2VSZWNvcmQSEQoJZHVwbGljYXRlGAIgASgIIoABChBHZXRSZWNvcmRSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRI1CgtvYmplY3RfdHlwZRgCIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9iamVjdFR5cGUSEQoJb2JqZWN0X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAMiSwoRR2V0UmVjb3JkUmVzcG9uc2USNgoGcmVjb3JkGAEgASgLMiYuc3VyZXR5LnByb3ZlbmFuY2UudjEuUHJvdmVuYW5jZVJlY29yZCKZAQoTTGlzdFZlcnNpb25zUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJoChRMaXN0VmVyc2lvbnNSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3VyZXR5LnByb3ZlbmFuY2UudjEuUHJvdmVuYW5jZVJlY29yZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkikwEKFlZlcmlmeVJlZmVyZW5jZVJlcXVlc3QSOAoJcmVmZXJlbmNlGAEgASgLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEj8KC2V4cGVjdGF0aW9uGAIgASgLMiouc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVmZXJlbmNlRXhwZWN0YXRpb24i4gEKFFJlZmVyZW5jZUV4cGVjdGF0aW9uEhEKCWRvbWFpbl9pZBgBIAEoCRIWCg5jb250ZW50X2RpZ2VzdBgCIAEoDBI1CgtvYmplY3RfdHlwZRgDIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9iamVjdFR5cGUSNwoOY2xhc3NpZmljYXRpb24YBCABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFgoOcmVxdWlyZWRfc2lua3MYBSADKAkSFwoPcG9saWN5X3JldmlzaW9uGAYgASgDIk8KF1ZlcmlmeVJlZmVyZW5jZVJlc3BvbnNlEg8KB21hdGNoZXMYASABKAgSEgoKbWlzbWF0Y2hlcxgCIAMoCRIPCgd0YWludGVkGAMgASgIMpwEChFQcm92ZW5hbmNlU2VydmljZRJrCg5SZWdpc3Rlck9yaWdpbhIrLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlJlZ2lzdGVyT3JpZ2luUmVxdWVzdBosLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlJlZ2lzdGVyT3JpZ2luUmVzcG9uc2USZQoMRGVyaXZlUmVjb3JkEikuc3VyZXR5LnByb3ZlbmFuY2UudjEuRGVyaXZlUmVjb3JkUmVxdWVzdBoqLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRlcml2ZVJlY29yZFJlc3BvbnNlElwKCUdldFJlY29yZBImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkdldFJlY29yZFJlcXVlc3QaJy5zdXJldHkucHJvdmVuYW5jZS52MS5HZXRSZWNvcmRSZXNwb25zZRJlCgxMaXN0VmVyc2lvbnMSKS5zdXJldHkucHJvdmVuYW5jZS52MS5MaXN0VmVyc2lvbnNSZXF1ZXN0Giouc3VyZXR5LnByb3ZlbmFuY2UudjEuTGlzdFZlcnNpb25zUmVzcG9uc2USbgoPVmVyaWZ5UmVmZXJlbmNlEiwuc3VyZXR5LnByb3ZlbmFuY2UudjEuVmVyaWZ5UmVmZXJlbmNlUmVxdWVzdBotLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlZlcmlmeVJlZmVyZW5jZVJlc3BvbnNlQk4KGGRldi5zdXJldHkucHJvdmVuYW5jZS52MVABWjBzdXJldHkuZGV2L2dlbi9zdXJldHkvcHJvdmVuYW5jZS92MTtwcm92ZW5hbmNldjFiBnByb3RvMw", [file_surety_provenance_v1_record]);
+  fileDesc("Ci1zdXJldHkvcHJvdmVuYW5jZS92MS9wcm92ZW5hbmNlX3NlcnZpY2UucHJvdG8SFHN1cmV0eS5wcm92ZW5hbmNlLnYxIrcCChVSZWdpc3Rlck9yaWdpblJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoAxIaChJwcmVkZWNlc3Nvcl9kaWdlc3QYBSABKAwSFgoOY29udGVudF9kaWdlc3QYBiABKAwSNwoOY2xhc3NpZmljYXRpb24YByABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFQoNYWxsb3dlZF9zaW5rcxgIIAMoCRIsCgZvcmlnaW4YCSABKAsyHC5zdXJldHkucHJvdmVuYW5jZS52MS5PcmlnaW4iYwoWUmVnaXN0ZXJPcmlnaW5SZXNwb25zZRI2CgZyZWNvcmQYASABKAsyJi5zdXJldHkucHJvdmVuYW5jZS52MS5Qcm92ZW5hbmNlUmVjb3JkEhEKCWR1cGxpY2F0ZRgCIAEoCCKRAwoTRGVyaXZlUmVjb3JkUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgDEhoKEnByZWRlY2Vzc29yX2RpZ2VzdBgFIAEoDBIWCg5jb250ZW50X2RpZ2VzdBgGIAEoDBI3Cg5jbGFzc2lmaWNhdGlvbhgHIAEoDjIfLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRhdGFDbGFzcxIVCg1hbGxvd2VkX3NpbmtzGAggAygJEhcKD3BvbGljeV9yZXZpc2lvbhgJIAEoAxI2CgdwYXJlbnRzGAogAygLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEjcKBXN0ZXBzGAsgAygLMiguc3VyZXR5LnByb3ZlbmFuY2UudjEuVHJhbnNmb3JtYXRpb25TdGVwImEKFERlcml2ZVJlY29yZFJlc3BvbnNlEjYKBnJlY29yZBgBIAEoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlByb3ZlbmFuY2VSZWNvcmQSEQoJZHVwbGljYXRlGAIgASgIIoABChBHZXRSZWNvcmRSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRI1CgtvYmplY3RfdHlwZRgCIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9iamVjdFR5cGUSEQoJb2JqZWN0X2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAMiSwoRR2V0UmVjb3JkUmVzcG9uc2USNgoGcmVjb3JkGAEgASgLMiYuc3VyZXR5LnByb3ZlbmFuY2UudjEuUHJvdmVuYW5jZVJlY29yZCKZAQoTTGlzdFZlcnNpb25zUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJoChRMaXN0VmVyc2lvbnNSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3VyZXR5LnByb3ZlbmFuY2UudjEuUHJvdmVuYW5jZVJlY29yZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkikwEKFlZlcmlmeVJlZmVyZW5jZVJlcXVlc3QSOAoJcmVmZXJlbmNlGAEgASgLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEj8KC2V4cGVjdGF0aW9uGAIgASgLMiouc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVmZXJlbmNlRXhwZWN0YXRpb24i4gEKFFJlZmVyZW5jZUV4cGVjdGF0aW9uEhEKCWRvbWFpbl9pZBgBIAEoCRIWCg5jb250ZW50X2RpZ2VzdBgCIAEoDBI1CgtvYmplY3RfdHlwZRgDIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9iamVjdFR5cGUSNwoOY2xhc3NpZmljYXRpb24YBCABKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSFgoOcmVxdWlyZWRfc2lua3MYBSADKAkSFwoPcG9saWN5X3JldmlzaW9uGAYgASgDIk8KF1ZlcmlmeVJlZmVyZW5jZVJlc3BvbnNlEg8KB21hdGNoZXMYASABKAgSEgoKbWlzbWF0Y2hlcxgCIAMoCRIPCgd0YWludGVkGAMgASgIIvYBChFHZXRMaW5lYWdlUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSNQoLb2JqZWN0X3R5cGUYAiABKA4yIC5zdXJldHkucHJvdmVuYW5jZS52MS5PYmplY3RUeXBlEhEKCW9iamVjdF9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgDEjkKCWRpcmVjdGlvbhgFIAEoDjImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkxpbmVhZ2VEaXJlY3Rpb24SEQoJbWF4X2RlcHRoGAYgASgFEhEKCXBhZ2Vfc2l6ZRgHIAEoBRISCgpwYWdlX3Rva2VuGAggASgJIlQKC0xpbmVhZ2VOb2RlEg0KBWRlcHRoGAEgASgFEjYKBnJlY29yZBgCIAEoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlByb3ZlbmFuY2VSZWNvcmQicgoSR2V0TGluZWFnZVJlc3BvbnNlEjAKBW5vZGVzGAEgAygLMiEuc3VyZXR5LnByb3ZlbmFuY2UudjEuTGluZWFnZU5vZGUSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhEKCXRydW5jYXRlZBgDIAEoCCp5ChBMaW5lYWdlRGlyZWN0aW9uEiEKHUxJTkVBR0VfRElSRUNUSU9OX1VOU1BFQ0lGSUVEEAASHwobTElORUFHRV9ESVJFQ1RJT05fQU5DRVNUT1JTEAESIQodTElORUFHRV9ESVJFQ1RJT05fREVTQ0VOREFOVFMQAjL9BAoRUHJvdmVuYW5jZVNlcnZpY2USawoOUmVnaXN0ZXJPcmlnaW4SKy5zdXJldHkucHJvdmVuYW5jZS52MS5SZWdpc3Rlck9yaWdpblJlcXVlc3QaLC5zdXJldHkucHJvdmVuYW5jZS52MS5SZWdpc3Rlck9yaWdpblJlc3BvbnNlEmUKDERlcml2ZVJlY29yZBIpLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRlcml2ZVJlY29yZFJlcXVlc3QaKi5zdXJldHkucHJvdmVuYW5jZS52MS5EZXJpdmVSZWNvcmRSZXNwb25zZRJcCglHZXRSZWNvcmQSJi5zdXJldHkucHJvdmVuYW5jZS52MS5HZXRSZWNvcmRSZXF1ZXN0Gicuc3VyZXR5LnByb3ZlbmFuY2UudjEuR2V0UmVjb3JkUmVzcG9uc2USZQoMTGlzdFZlcnNpb25zEikuc3VyZXR5LnByb3ZlbmFuY2UudjEuTGlzdFZlcnNpb25zUmVxdWVzdBoqLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkxpc3RWZXJzaW9uc1Jlc3BvbnNlEm4KD1ZlcmlmeVJlZmVyZW5jZRIsLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlZlcmlmeVJlZmVyZW5jZVJlcXVlc3QaLS5zdXJldHkucHJvdmVuYW5jZS52MS5WZXJpZnlSZWZlcmVuY2VSZXNwb25zZRJfCgpHZXRMaW5lYWdlEicuc3VyZXR5LnByb3ZlbmFuY2UudjEuR2V0TGluZWFnZVJlcXVlc3QaKC5zdXJldHkucHJvdmVuYW5jZS52MS5HZXRMaW5lYWdlUmVzcG9uc2VCTgoYZGV2LnN1cmV0eS5wcm92ZW5hbmNlLnYxUAFaMHN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9wcm92ZW5hbmNlL3YxO3Byb3ZlbmFuY2V2MWIGcHJvdG8z", [file_surety_provenance_v1_record]);
 
 /**
  * @generated from message surety.provenance.v1.RegisterOriginRequest
@@ -480,6 +480,168 @@ export const VerifyReferenceResponseSchema: GenMessage<VerifyReferenceResponse> 
   messageDesc(file_surety_provenance_v1_provenance_service, 10);
 
 /**
+ * @generated from message surety.provenance.v1.GetLineageRequest
+ */
+export type GetLineageRequest = Message<"surety.provenance.v1.GetLineageRequest"> & {
+  /**
+   * The domain, required of operators and auditors; a harness leaves it empty.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * The type of the object to begin at, required.
+   *
+   * @generated from field: surety.provenance.v1.ObjectType object_type = 2;
+   */
+  objectType: ObjectType;
+
+  /**
+   * Its id, required.
+   *
+   * @generated from field: string object_id = 3;
+   */
+  objectId: string;
+
+  /**
+   * Its version; 0: the newest, which the further pages stay with.
+   *
+   * @generated from field: int64 version = 4;
+   */
+  version: bigint;
+
+  /**
+   * Which way, required.
+   *
+   * @generated from field: surety.provenance.v1.LineageDirection direction = 5;
+   */
+  direction: LineageDirection;
+
+  /**
+   * How many edges to walk at most, 1 to 64; 0: 64.
+   *
+   * @generated from field: int32 max_depth = 6;
+   */
+  maxDepth: number;
+
+  /**
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that it stays below 2 MiB.
+   *
+   * @generated from field: int32 page_size = 7;
+   */
+  pageSize: number;
+
+  /**
+   * From the page before.
+   *
+   * @generated from field: string page_token = 8;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message surety.provenance.v1.GetLineageRequest.
+ * Use `create(GetLineageRequestSchema)` to create a new message.
+ */
+export const GetLineageRequestSchema: GenMessage<GetLineageRequest> = /*@__PURE__*/
+  messageDesc(file_surety_provenance_v1_provenance_service, 11);
+
+/**
+ * A record of a lineage.
+ *
+ * @generated from message surety.provenance.v1.LineageNode
+ */
+export type LineageNode = Message<"surety.provenance.v1.LineageNode"> & {
+  /**
+   * Edges from the first record to this one, on the shortest way; 0: the first record itself.
+   *
+   * @generated from field: int32 depth = 1;
+   */
+  depth: number;
+
+  /**
+   * The record.
+   *
+   * @generated from field: surety.provenance.v1.ProvenanceRecord record = 2;
+   */
+  record?: ProvenanceRecord | undefined;
+};
+
+/**
+ * Describes the message surety.provenance.v1.LineageNode.
+ * Use `create(LineageNodeSchema)` to create a new message.
+ */
+export const LineageNodeSchema: GenMessage<LineageNode> = /*@__PURE__*/
+  messageDesc(file_surety_provenance_v1_provenance_service, 12);
+
+/**
+ * @generated from message surety.provenance.v1.GetLineageResponse
+ */
+export type GetLineageResponse = Message<"surety.provenance.v1.GetLineageResponse"> & {
+  /**
+   * By depth, then by provenance digest.
+   *
+   * @generated from field: repeated surety.provenance.v1.LineageNode nodes = 1;
+   */
+  nodes: LineageNode[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Whether the walk met its limit of 20000 pairs of record and depth: what lies behind is not shown. Ask for less depth, or
+   * from a record that is nearer.
+   *
+   * @generated from field: bool truncated = 3;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message surety.provenance.v1.GetLineageResponse.
+ * Use `create(GetLineageResponseSchema)` to create a new message.
+ */
+export const GetLineageResponseSchema: GenMessage<GetLineageResponse> = /*@__PURE__*/
+  messageDesc(file_surety_provenance_v1_provenance_service, 13);
+
+/**
+ * Which way a lineage is walked.
+ *
+ * @generated from enum surety.provenance.v1.LineageDirection
+ */
+export enum LineageDirection {
+  /**
+   * @generated from enum value: LINEAGE_DIRECTION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * From a record to what it was made from.
+   *
+   * @generated from enum value: LINEAGE_DIRECTION_ANCESTORS = 1;
+   */
+  ANCESTORS = 1,
+
+  /**
+   * From a record to what was made of it.
+   *
+   * @generated from enum value: LINEAGE_DIRECTION_DESCENDANTS = 2;
+   */
+  DESCENDANTS = 2,
+}
+
+/**
+ * Describes the enum surety.provenance.v1.LineageDirection.
+ */
+export const LineageDirectionSchema: GenEnum<LineageDirection> = /*@__PURE__*/
+  enumDesc(file_surety_provenance_v1_provenance_service, 0);
+
+/**
  * Where content came from.
  *
  * @generated from service surety.provenance.v1.ProvenanceService
@@ -535,6 +697,17 @@ export const ProvenanceService: GenService<{
     methodKind: "unary";
     input: typeof VerifyReferenceRequestSchema;
     output: typeof VerifyReferenceResponseSchema;
+  },
+  /**
+   * What a record was made from, or what was made of it, as a graph: each record once, nearest first, in pages, every one
+   * re-hashed. The edges are the records' `parent_digests`. A read: repeat it freely.
+   *
+   * @generated from rpc surety.provenance.v1.ProvenanceService.GetLineage
+   */
+  getLineage: {
+    methodKind: "unary";
+    input: typeof GetLineageRequestSchema;
+    output: typeof GetLineageResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_surety_provenance_v1_provenance_service, 0);
