@@ -1,5 +1,4 @@
-import { createWriteStream } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { access, open, readFile } from 'node:fs/promises';
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { AuditService } from '../gen/surety/audit/v1/audit_service_pb.js';
@@ -37,6 +36,7 @@ async function verify(args: readonly string[]): Promise<number> {
   });
   const [file, ...more] = positionals;
   if (file === undefined || more.length > 0) throw new UsageError('verify takes one file');
+  await usable(file, access(file));
   return auditVerify({
     file,
     ...(values.domain === undefined ? {} : { domainId: values.domain }),
@@ -60,10 +60,12 @@ async function exportTo(args: readonly string[]): Promise<number> {
   if (domain === undefined || cert === undefined || key === undefined || roots === undefined) {
     throw new UsageError('--domain, --cert, --key and --roots must be given');
   }
-  const [certificate, keyPem, rootsPem] = await Promise.all([readFile(cert), readFile(key), readFile(roots)]);
+  const read = (file: string): Promise<Buffer> => usable(file, readFile(file));
+  const [certificate, keyPem, rootsPem] = await Promise.all([read(cert), read(key), read(roots)]);
   const channel = new Channel(address, { certificate, key: keyPem, roots: rootsPem });
-  const sink = out === undefined ? process.stdout : createWriteStream(out, { mode: 0o600 });
   try {
+    const sink =
+      out === undefined ? process.stdout : (await usable(out, open(out, 'w', 0o600))).createWriteStream();
     const { entries } = await exportLog({
       audit: channel.service(AuditService),
       domainId: domain,
@@ -77,6 +79,13 @@ async function exportTo(args: readonly string[]): Promise<number> {
   } finally {
     channel.close();
   }
+}
+
+/** @throws UsageError where a file that was named is not there, or may not be used */
+function usable<T>(file: string, use: Promise<T>): Promise<T> {
+  return use.catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(`${file}: ${error.code ?? 'cannot be used'}`);
+  });
 }
 
 async function closed(sink: NodeJS.WritableStream): Promise<void> {
