@@ -95,6 +95,21 @@ describe('on UNKNOWN', () => {
     expect(await rig.done('reconcile', reconciler, target)).toMatchObject({ step: 5n });
   });
 
+  test('a transition stays the one that led to the state: its repeat is a duplicate, as first answered', async () => {
+    const target = await rig.executing(executor);
+    const mark = rig.request('markUnknown', executor, target);
+    const marked = await rig.send('markUnknown', mark, executor.channel);
+    await acknowledge(target);
+    expect(await rig.send('markUnknown', mark, executor.channel)).toEqual({ ...marked, duplicate: true });
+    const settle = rig.request('reconcile', reconciler, target);
+    const reconciled = await rig.send('reconcile', settle, reconciler.channel);
+    await acknowledge(target, receipt(`after-of-${target.effectId}`));
+    expect(await rig.send('reconcile', settle, reconciler.channel)).toEqual({
+      ...reconciled,
+      duplicate: true,
+    });
+  });
+
   test('eight pieces are kept, and no ninth', async () => {
     const target = await rig.unknown(executor);
     for (let piece = 1; piece <= 8; piece += 1) {
@@ -157,14 +172,21 @@ describe('on UNKNOWN', () => {
     const session = await rig.world.executor(undefined, {
       overrides: { expireTime: time(rig.now + SECOND) },
     });
-    const executing = await rig.executing(session);
-    const done = await rig.executing(session);
+    const [prepared, executing, done] = [
+      await rig.prepared(),
+      await rig.executing(session),
+      await rig.executing(session),
+    ];
     const request = rig.request('acknowledge', session, done);
     await rig.send('acknowledge', request, session.channel);
+    const foreign = await rig.unknown(executor);
     await rig.move(2n * SECOND);
     for (const [target, wish] of [
+      [prepared, {}],
       [executing, {}],
       [done, { bytes: request.evidence }],
+      [done, { to: FAILED }],
+      [foreign, {}],
     ] as const) {
       expect(await acknowledge(target, wish, session)).toMatchObject({
         reason: 'WORKLOAD_NOT_CURRENT',

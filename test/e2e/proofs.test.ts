@@ -156,6 +156,24 @@ describe('rule 3: whose proof it is', () => {
     });
   });
 
+  test('who is another learns of no field how far a guess is right', async () => {
+    const target = await before('start');
+    const b = await rig.world.executor(EXECUTOR_B, { workloadId: 'payments-b' });
+    const colleague = await rig.world.executor();
+    for (const [, statement] of [['', {}] as const, ...alterations('start', target)]) {
+      // In the name of the registration, by its own key: over another certificate, and under another key.
+      const stolen = rig.request('start', executor, target, { statement, key: b.key });
+      await expect(rig.send('start', stolen, b.channel)).rejects.toMatchObject({
+        reason: 'PROOF_BINDING_MISMATCH',
+        metadata: { field: 'spiffe_id' },
+      });
+      expect(await rig.refused('start', executor, target, { statement, key: colleague.key })).toMatchObject({
+        reason: 'PROOF_BINDING_MISMATCH',
+        metadata: { field: 'kid' },
+      });
+    }
+  });
+
   test('a registration of one leaf is used by no other leaf of its SPIFFE ID', async () => {
     const { certificateDigest } = await rig.world.channel(EXECUTOR_A).service(WorkloadService).whoAmI({});
     const certificateBinding = CertificateBinding.CERTIFICATE;

@@ -61,6 +61,11 @@ export function contradictsKept(draft: Draft, { effectId }: EffectRow, state: Te
     .some((receipt) => receipt.late && receipt.toState !== state);
 }
 
+/** Whether an acknowledgement is late evidence of the executor itself, which an expired registration may still bring. */
+export function isLateEvidence(at: TransitionCase): boolean {
+  return concerns(at) && executorIdentityRefusal(at) === undefined;
+}
+
 /** On UNKNOWN, or on a terminal state that somebody else reached. */
 function concerns({ effect }: TransitionCase): boolean {
   return effect.state === 'UNKNOWN' || (isTerminal(effect.state) && effect.stateSource !== 'executor');

@@ -5,7 +5,7 @@ import type { Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
 import { type StepAudit, takeStep, type EffectChange } from './effect-step.js';
 import type { EvidenceKind } from './evidence.js';
-import { recordLateEvidence } from './late-evidence.js';
+import { isLateEvidence, recordLateEvidence } from './late-evidence.js';
 import { putReceipt } from './receipt.js';
 import { checkedOutput } from './terminal-output.js';
 import { attemptRefusal } from './rules/attempt.js';
@@ -96,7 +96,9 @@ function decide<K extends EvidenceKind>(
   const wrongState = fromStateRefusal(kind, effect);
   const late = wrongState !== undefined && kind.rpc === 'acknowledge' && !isExactDuplicate(at);
   const unproven =
-    workloadCurrencyRefusal(draft, at, late) ?? proofBindingRefusal(draft, at) ?? toStateRefusal(at);
+    workloadCurrencyRefusal(draft, at, late && isLateEvidence(at)) ??
+    proofBindingRefusal(draft, at) ??
+    toStateRefusal(at);
   if (unproven) return refuse(unproven);
 
   // Rule 4.

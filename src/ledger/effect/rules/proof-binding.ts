@@ -27,11 +27,15 @@ const FIELD_NAMES: { readonly [Field in keyof Bound]: string } = {
 };
 
 /**
- * Transition rule 3 (effects.md): every bound value equals the row's, the states are an edge of this RPC, the issue time
- * is inside its window, the key is the registration's current one, and the peer is the registration's own.
+ * Transition rule 3 (effects.md): the peer and the key are the registration's own and current ones, every bound value
+ * equals the row's, the states are an edge of this RPC, the issue time is inside its window. Peer and key come first:
+ * who is neither must not learn from the field that is named how far a guess was right.
  */
 export function proofBindingRefusal(draft: Draft, at: TransitionCase): Refusal | undefined {
   const { statement, keyThumbprint } = at.command.proof;
+  const peer = peerMismatch(at);
+  if (peer !== undefined) return mismatch(peer);
+  if (keyThumbprint !== at.registration.proofKeyThumbprint) return mismatch('kid');
   const expected = boundValues(draft, at);
   for (const [field, name] of Object.entries(FIELD_NAMES) as [keyof Bound, string][]) {
     if (statement[field] !== expected[field]) return mismatch(name);
@@ -39,12 +43,10 @@ export function proofBindingRefusal(draft: Draft, at: TransitionCase): Refusal |
   if (!sameDigest(statement.evidenceDigest, at.command.evidence.digest)) return mismatch('evidence_digest');
   if (statement.fromState !== at.kind.from) return mismatch('from_state');
   if (!at.kind.to.includes(statement.toState)) return mismatch('to_state');
-  const peer = peerMismatch(at);
-  if (peer !== undefined) return mismatch(peer);
   if (statement.issuedAt < draft.now - PROOF_MAX_AGE || statement.issuedAt > draft.now + PROOF_MAX_AHEAD) {
     return refusal('PROOF_EXPIRED', 'The proof was issued too long ago, or in the future.');
   }
-  return keyThumbprint === at.registration.proofKeyThumbprint ? undefined : mismatch('kid');
+  return undefined;
 }
 
 function boundValues(draft: Draft, { effect, registration }: TransitionCase): Bound {
