@@ -143,6 +143,7 @@ const denials: readonly (readonly [Reason, World])[] = [
   ['GRANT_BINDING_STALE', { grant: { policyRevision: 2n } }],
   ['GRANT_BINDING_STALE', { grant: { credentialEpoch: 2n } }],
   ['GRANT_INCONSISTENT', { grant: { inputSources: [] } }],
+  ['GRANT_INCONSISTENT', { grant: { dataClasses: [] } }],
   ['GRANT_INCONSISTENT', { grant: { resources: ['*'] } }],
   ['GRANT_INCONSISTENT', { grant: { uses: 2n } }],
   ['GRANT_FOREIGN', { grant: { harnessId: 'other', credentialEpoch: 7n } }],
@@ -220,6 +221,10 @@ describe('authority.md, Deciding', () => {
 
   it('names no subject where there is no harness to decide for', () => {
     expect(() => decide({ caller: null })).toThrow(Refused);
+    expect(() => decide({ caller: { kind: 'worker' } })).toThrow(Refused);
+    expect(() => decide({ harness: null })).toThrow(Refused);
+    // A harness that somebody else's certificate speaks for: nothing is recorded in its name.
+    expect(() => decide({ question: { caller: caller({ trustDomain: 'globex.test' }) } })).toThrow(Refused);
     expect(decide({ harness: { status: 'revoked' } })).toMatchObject({
       allowed: false,
       subject: { harnessId: 'planner', actorKind: 'principal', actorId: 'paula' },

@@ -105,6 +105,11 @@ describe('Decide', () => {
     expect(decision).toMatchObject({ allowed: false, reason: 'ENTITLEMENT_MISSING', entitlementId: null });
     expect(written(set, 'decisions')).toHaveLength(1);
     expect(set.head.seq).toBe(1n);
+    const entry = set.get('audit_entries', 1n);
+    expect(decodeJsonEntry(entry?.entry ?? Buffer.alloc(0)).decision).toMatchObject({
+      allowed: false,
+      reason: 'ENTITLEMENT_MISSING',
+    });
   });
 
   it('answers the same denial within 60 s from the stored one, and writes nothing', () => {
@@ -132,6 +137,7 @@ describe('Decide', () => {
       { ...denied, eventId: '' },
       { ...denied, grantId: 'grant-1' },
       { ...denied, eligibilityDenials: ['off_duty'] },
+      { ...denied, eligibilityDenials: ['on_leave'] },
       { ...denied, expectation: { assurance: 'weak' } },
       { ...denied, dataClass: 1 as const },
       { ...denied, protectedOperation: true },

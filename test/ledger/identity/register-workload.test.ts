@@ -93,6 +93,11 @@ describe('identity.md, Workload registration', () => {
     expect(register(proved({ ...key, issuedAt: ahead, expiresAt: ahead + HOUR }))).toBe('done');
   });
 
+  it('rests on no revision: there is none yet', () => {
+    const over = { header: { expectedEntityRevision: 1n } };
+    expect(reasonOf(world, { kind: 'register_workload', proved: proved() }, over)).toBe('REVISION_STALE');
+  });
+
   it('takes each registration id once', () => {
     register(proved());
     expect(register(proved({ proofKeyThumbprint: 'key-2' }))).toBe('RECORD_EXISTS');

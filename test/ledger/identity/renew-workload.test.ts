@@ -170,6 +170,7 @@ describe.each(both)('identity.md, Renew, %s', (_, renew) => {
     expect(renew(next(standing))).toBe('STANDING_NOT_ALLOWED');
     world.domain = { ...world.domain, allowStanding: true };
     expect(renew(next({ ...standing, sinks: [] }))).toBe('POSSESSION_INVALID sinks');
+    expect(renew(next({ ...standing, sinks: ['bank', 'mail'] }))).toBe('POSSESSION_INVALID sinks');
     expect(renew(next(standing))).toBe('done');
   });
 });
@@ -195,6 +196,11 @@ describe('a workload that renews itself', () => {
     ['PROOF_SIGNATURE_INVALID key', { key: 'key-2' }],
   ])('is refused with %s', (refused, over) => {
     expect(byItself(next(), over)).toBe(refused);
+  });
+
+  it('ends with its certificate', () => {
+    expect(byItself(next(), { caller: { notAfter: world.now } })).toBe('CALLER_UNKNOWN');
+    expect(byItself(next(), { caller: { notAfter: world.now + 1n } })).toBe('done');
   });
 
   it('sees no registration that is not there', () => {
