@@ -57,6 +57,13 @@ export const COMMANDS = {
       return { run: certs, help: CERTS_HELP };
     },
   },
+  admin: {
+    summary: 'an operator at work: every signed command, and every record',
+    load: async () => {
+      const { admin, ADMIN_HELP } = await import('./admin.js');
+      return { run: admin, help: ADMIN_HELP };
+    },
+  },
   audit: {
     summary: 'exports the log of a domain, and verifies an export offline',
     load: async () => {

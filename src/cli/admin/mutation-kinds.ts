@@ -1,0 +1,216 @@
+import { clone, create, type DescMessage, fromBinary, type Message } from '@bufbuild/protobuf';
+import type { Timestamp } from '@bufbuild/protobuf/wkt';
+import type { AdminCommand } from '../../gen/surety/authority/v1/command_pb.js';
+import {
+  PossessionStatementSchema,
+  RecordStatus,
+  type RegistrationSpec,
+} from '../../gen/surety/identity/v1/workload_pb.js';
+import { decodeBase64url } from '../../identity/base64url.js';
+import { UsageError } from '../failure.js';
+import type { Fields } from './flat-fields.js';
+import type { RecordName, Target } from './record-kinds.js';
+
+/** The cases of a command's oneof. */
+export type MutationCase = NonNullable<AdminCommand['mutation']['case']>;
+
+/** What is known besides the record when a command is shown before it is sent. */
+export interface Facts {
+  /** The domain's. */
+  readonly policyRevision: bigint;
+  /** The store's clock. */
+  readonly now: Timestamp;
+  /** Why, as the operator says. */
+  readonly reason: string;
+}
+
+/** What one mutation is to its client. The rules are the service's: here is only what it changes. */
+export interface MutationKind {
+  /** One line, for the list. */
+  readonly summary: string;
+  /** Whether the record must not be there yet. */
+  readonly creates: boolean;
+  /** The field of the mutation that holds the whole record; undefined where it only names one. */
+  readonly record?: string;
+  /** The record that it makes or changes. @throws {UsageError} where a proof within it cannot be read */
+  readonly target: (mutation: Fields, domainId: string) => Target;
+  /** What the service sets in the record, besides its revision; undefined: nothing changes at all. */
+  readonly change: (before: Fields, mutation: Fields, facts: Facts) => Fields | undefined;
+}
+
+type Change = MutationKind['change'];
+
+/** Makes or changes a record that the mutation holds. */
+function put(kind: Target['kind'], summary: string, key: string, change: Change = () => ({})): MutationKind {
+  return {
+    summary,
+    creates: false,
+    record: kind,
+    target: (mutation) => ({ kind, id: textOf(mutation[kind] as Fields | undefined, key) }),
+    change,
+  };
+}
+
+function textOf(message: Fields | undefined, field: string): string {
+  const value = message?.[field];
+  return typeof value === 'string' ? value : '';
+}
+
+/** Changes a record that the mutation names. */
+function change(kind: RecordName, summary: string, key: string, change: Change): MutationKind {
+  return {
+    summary,
+    creates: false,
+    target: (mutation) => ({ kind, id: textOf(mutation, key) }),
+    change,
+  };
+}
+
+/** Changes the domain that the command acts in. */
+function changeDomain(summary: string, change: Change): MutationKind {
+  return { summary, creates: false, target: (_mutation, id) => ({ kind: 'domain', id }), change };
+}
+
+/** Makes or changes a registration that a workload proves. */
+function prove(summary: string, creates: boolean): MutationKind {
+  return {
+    summary,
+    creates,
+    target: (mutation) => ({ kind: 'workload', id: registrationOf(mutation).registrationId }),
+    change: (before, mutation) => ({
+      spec: registrationOf(mutation),
+      status: before['status'] ?? RecordStatus.ACTIVE,
+      proofKeyThumbprint: '',
+      updateTime: undefined,
+    }),
+  };
+}
+
+const revokeOnce: Change = ({ revokeTime }, _mutation, { now }) =>
+  revokeTime === undefined ? { revokeTime: now } : undefined;
+
+/** Every mutation, by its case. */
+export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } = {
+  createDomain: {
+    ...change('domain', "makes a domain; a command of the service's own domain", 'domainId', () => ({})),
+    creates: true,
+    change: (_before, { domainId, allowStandingRegistrations }) => ({
+      ...{ domainId, allowStandingRegistrations, status: RecordStatus.ACTIVE },
+      ...{ policyRevision: 1n, revocationEpoch: 1n },
+    }),
+  },
+  updateDomain: changeDomain(
+    'suspends or resumes a domain, allows standing registrations in it or not',
+    (_before, { status, allowStandingRegistrations }) => ({ status, allowStandingRegistrations }),
+  ),
+  putSink: put('sink', 'makes or changes a sink', 'sink', ({ frozen = false, freezeReason = '' }) => ({
+    frozen,
+    freezeReason,
+  })),
+  bumpPolicyRevision: changeDomain(
+    'makes entitlements, grants and events of the present policy revision stale',
+    ({ policyRevision }) => ({ policyRevision: (policyRevision as bigint) + 1n }),
+  ),
+  bumpRevocationEpoch: changeDomain(
+    'makes every registration of a workload stale',
+    ({ revocationEpoch }) => ({ revocationEpoch: (revocationEpoch as bigint) + 1n }),
+  ),
+  setFreeze: {
+    ...changeDomain('stops all that would begin', (_before, { frozen }, { reason }) => ({
+      frozen,
+      freezeReason: frozen === true ? reason : '',
+    })),
+    target: ({ sink }, domainId) =>
+      sink === '' ? { kind: 'domain', id: domainId } : { kind: 'sink', id: String(sink) },
+  },
+  putPrincipal: put('principal', 'makes or changes a principal', 'principalId'),
+  putGuest: put('guest', 'makes or changes a guest', 'guestId'),
+  putHarness: put(
+    'harness',
+    'makes a harness, or changes its assurance or status; its owner stays',
+    'harnessId',
+    ({ credentialEpoch = 1n }) => ({ credentialEpoch }),
+  ),
+  bumpCredentialEpoch: change(
+    'harness',
+    "makes a harness's credentials and grants stale",
+    'harnessId',
+    ({ credentialEpoch }) => ({ credentialEpoch: (credentialEpoch as bigint) + 1n }),
+  ),
+  createCredential: {
+    ...put('credential', 'binds certificates to a harness', 'credentialId', () => ({
+      status: RecordStatus.ACTIVE,
+    })),
+    creates: true,
+  },
+  revokeCredential: change('credential', 'revokes a credential', 'credentialId', ({ status }) =>
+    status === RecordStatus.REVOKED ? undefined : { status: RecordStatus.REVOKED },
+  ),
+  putEntitlement: put(
+    'entitlement',
+    'makes, renews or changes an entitlement; a revoked one is in force again',
+    'entitlementId',
+    (_before, _mutation, { policyRevision }) => ({ policyRevision, revokeTime: undefined }),
+  ),
+  revokeEntitlement: change('entitlement', 'revokes an entitlement', 'entitlementId', revokeOnce),
+  createGrant: {
+    ...put('grant', 'issues a task grant', 'grantId', (_before, _mutation, { policyRevision }) => ({
+      policyRevision,
+    })),
+    creates: true,
+  },
+  revokeGrant: change('grant', 'revokes a task grant', 'grantId', revokeOnce),
+  putOperator: put('operator', 'makes or changes an operator, its signing key too', 'spiffeId'),
+  putOwner: put('owner', 'makes or changes an owner, its signing key too', 'spiffeId'),
+  registerWorkload: prove('registers a workload by its proof of possession', true),
+  renewWorkload: prove("renews a workload's registration by its proof of possession", false),
+  revokeWorkload: change('workload', "ends a workload's registration", 'registrationId', (before) => {
+    const spec = before['spec'] as RegistrationSpec | undefined;
+    if (spec === undefined || before['status'] === RecordStatus.REVOKED) return undefined;
+    return {
+      spec: { ...spec, credentialEpoch: spec.credentialEpoch + 1n },
+      status: RecordStatus.REVOKED,
+      updateTime: undefined,
+    };
+  }),
+};
+
+/**
+ * The record as it will be, for people, as far as that is known before the service has decided.
+ *
+ * @returns undefined where there is no record to change
+ * @throws {UsageError} where a proof within the mutation cannot be read
+ */
+export function recordAfter(
+  kind: MutationKind,
+  schema: DescMessage,
+  mutation: Fields,
+  before: Message | undefined,
+  facts: Facts,
+): Message | undefined {
+  const given = kind.record === undefined ? undefined : (mutation[kind.record] as Message | undefined);
+  const base = given ?? before ?? (kind.creates ? create(schema) : undefined);
+  if (base === undefined) return undefined;
+  const old = (before ?? {}) as Fields;
+  const change = kind.change(old, mutation, facts);
+  if (change === undefined) return before;
+  const after = Object.assign(clone(schema, base), change);
+  if (schema.fields.some(({ name }) => name === 'revision')) {
+    Object.assign(after, { revision: ((old['revision'] as bigint | undefined) ?? 0n) + 1n });
+  }
+  return after;
+}
+
+/** What a proof of possession registers; its signature is the service's to verify. */
+function registrationOf({ possessionJws }: Fields): RegistrationSpec {
+  const payload = decodeBase64url(String(possessionJws).split('.')[1] ?? '');
+  try {
+    if (payload) {
+      const { registration } = fromBinary(PossessionStatementSchema, payload);
+      if (registration) return registration;
+    }
+  } catch {
+    // Said below, as for every other way in which it is none.
+  }
+  throw new UsageError('--possession-jws: must be a proof of possession');
+}

@@ -1,0 +1,64 @@
+import { type DescMessage, type Message, toJson } from '@bufbuild/protobuf';
+import { TimestampSchema } from '@bufbuild/protobuf/wkt';
+import type { CommandHeader, CommandResult } from '../../gen/surety/authority/v1/command_pb.js';
+import { flatFields } from './flat-fields.js';
+import type { Target } from './record-kinds.js';
+import { columns, printable } from './terminal.js';
+
+/** The header of a command, as lines. */
+export function headerLines(header: CommandHeader): string[] {
+  const rests = (revision: bigint): string => (revision === 0n ? '0, not compared' : String(revision));
+  return columns(
+    [
+      ['audience', header.audience],
+      ['incarnation', String(header.incarnation)],
+      ['domain', header.domainId],
+      ['expected policy revision', rests(header.expectedPolicyRevision)],
+      ['expected entity revision', rests(header.expectedEntityRevision)],
+      ['reason', printable(header.reason)],
+      ['issued', header.issuedTime ? toJson(TimestampSchema, header.issuedTime) : ''],
+      ['expires', header.expireTime ? toJson(TimestampSchema, header.expireTime) : ''],
+    ],
+    '  ',
+  );
+}
+
+/** What a record was and will be, field by field: `+` added, `-` taken away, `~` changed, or as it is. */
+export function changeLines(
+  schema: DescMessage,
+  before: Message | undefined,
+  after: Message | undefined,
+): string[] {
+  const old = before ? flatFields(schema, before) : new Map<string, string>();
+  const now = after ? flatFields(schema, after) : new Map<string, string>();
+  const names = [...new Set([...now.keys(), ...old.keys()])];
+  return columns(
+    names.map((name) => {
+      const [was, becomes] = [old.get(name), now.get(name)];
+      if (was === becomes) return [' ', name, was ?? ''];
+      if (was === undefined) return ['+', name, becomes ?? ''];
+      if (becomes === undefined) return ['-', name, was];
+      return ['~', name, `${was} → ${becomes}`];
+    }),
+    '  ',
+  );
+}
+
+/** A record in words. */
+export function targetName({ kind, id }: Target): string {
+  return `${kind} ${printable(id)}`.trimEnd();
+}
+
+/** What a command did, as lines. */
+export function resultLines(target: Target, result: CommandResult): string[] {
+  return columns(
+    [
+      [targetName(target), `revision ${result.entityRevision}`],
+      ['audit position', String(result.auditPosition)],
+      ['policy revision', String(result.policyRevision)],
+      ['revocation epoch', String(result.revocationEpoch)],
+      ['command id', printable(result.commandId)],
+    ],
+    '  ',
+  );
+}
