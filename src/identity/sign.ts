@@ -9,6 +9,7 @@ import {
 import { CompactSign } from 'jose';
 import type { AdminCommandSchema } from '../gen/surety/authority/v1/command_pb.js';
 import type { PossessionStatementSchema } from '../gen/surety/identity/v1/workload_pb.js';
+import type { ClearanceStatementSchema } from '../gen/surety/provenance/v1/clearance_pb.js';
 import type { StatementFields } from '../ledger/effect/statement.js';
 import { type DsseEnvelopeFields, preAuthenticationEncoding } from './dsse.js';
 import { type PublicKey, publicKeyOf } from './jwk.js';
@@ -108,6 +109,18 @@ export async function signCommand(
   key: SigningKey,
 ): Promise<string> {
   return signBytes('command', encode(SIGNED_MESSAGES.command.schema, command), key);
+}
+
+/**
+ * Signs a clearance receipt (provenance-audit-replay.md, Provenance).
+ *
+ * @throws {TypeError} where a text holds a lone surrogate
+ */
+export async function signClearance(
+  statement: MessageInitShape<typeof ClearanceStatementSchema>,
+  key: SigningKey,
+): Promise<string> {
+  return signBytes('clearance', encode(SIGNED_MESSAGES.clearance.schema, statement), key);
 }
 
 function encode<Schema extends DescMessage>(schema: Schema, init: MessageInitShape<Schema>): Uint8Array {

@@ -15,7 +15,7 @@ export type SignedMessageRule =
 /** The reasons that a signed message can be refused for, whatever it says. */
 export type SignedMessageReason = Extract<
   Reason,
-  'PROOF_SIGNATURE_INVALID' | 'POSSESSION_INVALID' | 'COMMAND_SIGNATURE_INVALID'
+  'PROOF_SIGNATURE_INVALID' | 'POSSESSION_INVALID' | 'COMMAND_SIGNATURE_INVALID' | 'CLEARANCE_INVALID'
 >;
 
 /**

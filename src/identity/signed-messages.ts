@@ -2,6 +2,7 @@ import type { DescMessage } from '@bufbuild/protobuf';
 import { AdminCommandSchema } from '../gen/surety/authority/v1/command_pb.js';
 import { TransitionStatementSchema } from '../gen/surety/effect/v1/proof_pb.js';
 import { PossessionStatementSchema } from '../gen/surety/identity/v1/workload_pb.js';
+import { ClearanceStatementSchema } from '../gen/surety/provenance/v1/clearance_pb.js';
 import type { SignedMessageReason } from './signed-message-error.js';
 
 /** One row of {@link SIGNED_MESSAGES}. */
@@ -29,6 +30,8 @@ const MAX_POSSESSION_BYTES = 32 * 1024;
 // The longest command makes a grant with five full sets: 64 names of 256 or 512 octets each. Base64url makes it a third
 // longer, still below the 1 MiB of a request.
 const MAX_COMMAND_BYTES = 256 * 1024;
+// 64 sinks of 256 octets, 64 digests and three ids of 2048 octets are below 26 KiB.
+const MAX_CLEARANCE_BYTES = 32 * 1024;
 
 function contentType(schema: DescMessage): string {
   return `application/x-protobuf; messageType="${schema.typeName}"`;
@@ -77,6 +80,14 @@ export const SIGNED_MESSAGES = Object.freeze({
     maxPayloadBytes: MAX_COMMAND_BYTES,
     reason: 'COMMAND_SIGNATURE_INVALID',
     field: 'command_jws',
+  }),
+  /** An owner or operator, for the clearance of one derivation (provenance-audit-replay.md, Provenance). */
+  clearance: defineMessage({
+    typ: 'surety-clearance+jws',
+    schema: ClearanceStatementSchema,
+    maxPayloadBytes: MAX_CLEARANCE_BYTES,
+    reason: 'CLEARANCE_INVALID',
+    field: 'clearance_jws',
   }),
 });
 

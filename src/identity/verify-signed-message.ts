@@ -104,6 +104,18 @@ export function verifyCommand(token: string, resolveKey: ResolveKey): Promise<Ve
 }
 
 /**
+ * Verifies an approver's clearance receipt (provenance-audit-replay.md, Provenance).
+ *
+ * @throws {SignedMessageError}
+ */
+export function verifyClearance(
+  token: string,
+  resolveKey: ResolveKey,
+): Promise<VerifiedMessage<'clearance'>> {
+  return verifySignedMessage('clearance', token, resolveKey);
+}
+
+/**
  * Decodes a payload strictly.
  *
  * @throws {SignedMessageError} FIELD_INVALID, the path beginning with the request's field

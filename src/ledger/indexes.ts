@@ -30,6 +30,7 @@ export const INDEXES = {
   transitionsOfEffect: index('transitions', (row) => row.effectId),
   parentsOfRecord: index('provenance_parents', (row) => keyText([row.provenanceDigest])),
   stepsOfRecord: index('provenance_steps', (row) => keyText([row.provenanceDigest])),
+  clearancesOfRecord: index('clearance_receipts', (row) => keyText([row.provenanceDigest])),
 } as const;
 
 export type IndexName = keyof typeof INDEXES;

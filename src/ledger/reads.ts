@@ -56,8 +56,10 @@ export interface Reads {
   readonly replayNonces?: readonly Buffer[];
   /** How many live nonces a caller has. Keys: SPIFFE IDs. */
   readonly replayCallers?: readonly string[];
-  /** Records with their parents and steps. */
+  /** Records with their parents, steps and clearance receipts. */
   readonly provenance?: readonly ProvenanceKey[];
+  /** Receipts by approver and receipt id. */
+  readonly clearanceReceipts?: readonly ClearanceKey[];
   readonly operators?: readonly string[];
   readonly owners?: readonly string[];
   /** The service's own domain's operators, locked against change. Keys: SPIFFE IDs. */
@@ -103,4 +105,18 @@ export interface ProvenanceKey {
   readonly objectType: string;
   readonly objectId: string;
   readonly version: bigint;
+}
+
+export interface ClearanceKey {
+  readonly approverSpiffeId: string;
+  readonly receiptId: string;
+}
+
+/** One set of reads: what several name of a kind, together. */
+export function mergeReads(all: readonly Reads[]): Reads {
+  const merged: Record<string, unknown[]> = {};
+  for (const reads of all) {
+    for (const [name, keys] of Object.entries(reads)) (merged[name] ??= []).push(...keys);
+  }
+  return merged;
 }

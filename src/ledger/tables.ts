@@ -17,7 +17,12 @@ import type {
 import type { EffectRow, PendingWorkRow, TransitionNonceRow, TransitionRow } from './effect/records.js';
 import type { EventRow } from './event/records.js';
 import type { ProofKeyRow, RegistrationRow, RegistrationVersionRow } from './identity/records.js';
-import type { ProvenanceParentRow, ProvenanceRow, ProvenanceStepRow } from './provenance/records.js';
+import type {
+  ClearanceReceiptRow,
+  ProvenanceParentRow,
+  ProvenanceRow,
+  ProvenanceStepRow,
+} from './provenance/records.js';
 import type { ReplayCallerRow, ReplayNonceRow } from './replay/records.js';
 
 /** The rows that decisions read and write, by the name of their table. */
@@ -48,6 +53,7 @@ export interface Tables {
   provenance_records: ProvenanceRow;
   provenance_parents: ProvenanceParentRow;
   provenance_steps: ProvenanceStepRow;
+  clearance_receipts: ClearanceReceiptRow;
   audit_entries: AuditRow;
 }
 
@@ -81,6 +87,7 @@ export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] 
   provenance_records: ['objectType', 'objectId', 'version'],
   provenance_parents: ['provenanceDigest', 'parentDigest'],
   provenance_steps: ['provenanceDigest', 'ordinal'],
+  clearance_receipts: ['approverSpiffeId', 'receiptId'],
   audit_entries: ['seq'],
 };
 

@@ -1,5 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
+  type ClearanceReceiptSchema,
+  ClearancePurpose as WirePurpose,
   type DataClass as WireClass,
   type Origin,
   ObjectType as WireObject,
@@ -11,6 +13,8 @@ import {
 import { microsToTimestamp } from '../identity/timestamp.js';
 import { type OriginFields, originViolations } from '../ledger/provenance/origin.js';
 import type {
+  ClearancePurpose,
+  ClearanceReceiptRow,
   ObjectType,
   OriginKind,
   ProvenanceRow,
@@ -61,6 +65,15 @@ const WIRE_ORIGINS: Readonly<Record<OriginKind, WireOrigin>> = {
   external_input: WireOrigin.EXTERNAL_INPUT,
   system: WireOrigin.SYSTEM,
 };
+/** Purposes of a receipt by their number in the contract. */
+export const CLEARANCE_PURPOSES: Readonly<Record<number, ClearancePurpose>> = {
+  [WirePurpose.REVIEW]: 'review',
+  [WirePurpose.SCAN]: 'scan',
+};
+const WIRE_PURPOSES: Readonly<Record<ClearancePurpose, WirePurpose>> = {
+  review: WirePurpose.REVIEW,
+  scan: WirePurpose.SCAN,
+};
 /** Kinds of step by their number in the contract. */
 export const STEP_KINDS: Readonly<Record<number, StepKind>> = {
   [WireStep.MODEL]: 'model',
@@ -109,11 +122,12 @@ export function wireReference(
   };
 }
 
-/** A record with its steps. */
+/** A record with its steps and receipts. */
 export function wireRecord(
   domainId: string,
   record: ProvenanceRow,
   steps: readonly ProvenanceStepRow[] = [],
+  clearances: readonly ClearanceReceiptRow[] = [],
 ): MessageInitShape<typeof ProvenanceRecordSchema> {
   return {
     reference: wireReference(domainId, record),
@@ -136,15 +150,28 @@ export function wireRecord(
     predecessorDigest: bytes(record.predecessorDigest),
     reviewed: record.reviewed,
     scanPending: record.scanPending,
+    clearances: clearances.map(wireReceipt),
   };
 }
 
 /** A record as it was read. */
 export function wireStored(
   domainId: string,
-  { record, steps }: StoredRecord,
+  { record, steps, clearances }: StoredRecord,
 ): MessageInitShape<typeof ProvenanceRecordSchema> {
-  return wireRecord(domainId, record, steps);
+  return wireRecord(domainId, record, steps, clearances);
+}
+
+function wireReceipt(receipt: ClearanceReceiptRow): MessageInitShape<typeof ClearanceReceiptSchema> {
+  return {
+    purpose: WIRE_PURPOSES[receipt.purpose],
+    approverSpiffeId: receipt.approverSpiffeId,
+    receiptId: receipt.receiptId,
+    statementDigest: Uint8Array.from(receipt.statementDigest),
+    jws: receipt.jws.toString('latin1'),
+    signingKeyJwk: receipt.signingKeyJwk,
+    useTime: microsToTimestamp(receipt.usedAt),
+  };
 }
 
 function wireOrigin(record: ProvenanceRow, kind: OriginKind) {

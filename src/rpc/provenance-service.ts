@@ -15,6 +15,7 @@ import {
 import { versionViolations } from '../ledger/provenance/version-form.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
 import { encodePageToken, readPageToken } from './page-token.js';
+import { readClearances } from './provenance/read-clearances.js';
 import { getLineage } from './provenance/get-lineage.js';
 import { readDerivation } from './provenance/read-derivation.js';
 import { MAX_VERSION, readObject, readReference } from './provenance/read-object.js';
@@ -40,7 +41,9 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
       return { record: wireRecord(context.domainId, record), duplicate };
     },
     deriveRecord: async (request, context) => {
-      const command = readDerivation(request, context);
+      const content = readDerivation(request, context);
+      const clearances = await readClearances(tools.reader, context, request.clearanceJws);
+      const command = { ...content, clearances };
       const reply = await replyOf(tools, context, deriveRecord, command);
       return { record: wireStored(context.domainId, reply), duplicate: reply.duplicate };
     },

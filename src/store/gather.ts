@@ -412,6 +412,10 @@ function planIdentities(plan: Planner): void {
 }
 
 function planProvenance(plan: Planner): void {
+  plan.byKey(
+    'clearance_receipts',
+    plan.keys('clearanceReceipts').map((key) => [key.approverSpiffeId, key.receiptId]),
+  );
   const keys = plan.keys('provenance');
   plan.byKey(
     'provenance_records',
@@ -428,7 +432,14 @@ function planProvenance(plan: Planner): void {
   ];
   plan.indexed('steps_of_records', 'stepsOfRecord', values);
   plan.indexed('parents_of_records', 'parentsOfRecord', values);
-  plan.mark((set) => keys.forEach((key) => markRecord(set, key.objectType, key.objectId, key.version)));
+  plan.indexed('clearances_of_records', 'clearancesOfRecord', values);
+  plan.mark((set) => {
+    for (const { objectType, objectId, version } of keys) {
+      markRecord(set, objectType, objectId, version);
+      const record = set.get('provenance_records', objectType, objectId, version);
+      if (record) set.markIndex('clearancesOfRecord', [record.provenanceDigest]);
+    }
+  });
 }
 
 function planPlatform(plan: Planner, lock: boolean): void {

@@ -438,6 +438,23 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
     },
     mutable: [],
   },
+  clearance_receipts: {
+    name: 'clearance_receipts',
+    columns: {
+      approverSpiffeId: 'text',
+      receiptId: 'text',
+      purpose: 'text',
+      provenanceDigest: 'bytea',
+      statementDigest: 'bytea',
+      signingKeyJwk: 'text',
+      signingKeyThumbprint: 'text',
+      jws: 'bytea',
+      issuedAt: 'int8',
+      expiresAt: 'int8',
+      usedAt: 'int8',
+    },
+    mutable: [],
+  },
   audit_entries: {
     name: 'audit_entries',
     columns: {

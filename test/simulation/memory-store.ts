@@ -178,11 +178,12 @@ function loadEvent(store: MemoryStore, set: WorkingSet, eventId: string): void {
   if (event) load(store, set, 'provenance_records', event.objectType, eventId, 1n);
 }
 
-function loadRecord(store: MemoryStore, set: WorkingSet, type: string, id: string, version: bigint): void {
+function loadRecord(store: MemoryStore, set: WorkingSet, type: string, id: string, version: bigint) {
   const record = load(store, set, 'provenance_records', type, id, version);
-  if (!record) return;
+  if (!record) return undefined;
   loadIndex(store, set, 'stepsOfRecord', [record.provenanceDigest]);
   loadIndex(store, set, 'parentsOfRecord', [record.provenanceDigest]);
+  return record;
 }
 
 function loadEffect(store: MemoryStore, set: WorkingSet, effectId: string) {
@@ -289,8 +290,12 @@ export const GATHER: Gathering = {
     load(store, set, 'transition_nonces', key.registrationId, key.nonceDigest),
   replayNonces: (store, set, key: Buffer) => load(store, set, 'replay_nonces', key),
   replayCallers: (store, set, id: string) => load(store, set, 'replay_callers', id),
-  provenance: (store, set, key: { objectType: string; objectId: string; version: bigint }) =>
-    loadRecord(store, set, key.objectType, key.objectId, key.version),
+  provenance: (store, set, key: { objectType: string; objectId: string; version: bigint }) => {
+    const record = loadRecord(store, set, key.objectType, key.objectId, key.version);
+    if (record) loadIndex(store, set, 'clearancesOfRecord', [record.provenanceDigest]);
+  },
+  clearanceReceipts: (store, set, key: { approverSpiffeId: string; receiptId: string }) =>
+    load(store, set, 'clearance_receipts', key.approverSpiffeId, key.receiptId),
   operators: (store, set, id: string) => load(store, set, 'operators', id),
   owners: (store, set, id: string) => load(store, set, 'owners', id),
   platformOperators: (_store, set, id: string) => set.loadPlatformOperator(id, undefined),

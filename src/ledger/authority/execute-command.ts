@@ -1,6 +1,6 @@
 import { accept, type CommandBase, type Decision } from '../decision.js';
 import { sameDigest } from '../encoding.js';
-import type { Reads } from '../reads.js';
+import { mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
 import { type Caller, type Digest, type Micros, SECOND } from '../types.js';
@@ -154,13 +154,4 @@ function execute(draft: Draft, command: ExecuteCommand, operator: CurrentOperato
   };
   draft.put('admin_commands', row);
   return row;
-}
-
-/** One set of reads: what several name of a kind, together. */
-function mergeReads(all: readonly Reads[]): Reads {
-  const merged: Record<string, unknown[]> = {};
-  for (const reads of all) {
-    for (const [name, keys] of Object.entries(reads)) (merged[name] ??= []).push(...keys);
-  }
-  return merged;
 }

@@ -18,7 +18,9 @@ export type ProvenanceRule =
   | 'step_inputs'
   | 'step_times'
   | 'last_output'
-  | 'last_kind';
+  | 'last_kind'
+  | 'clearance_pair'
+  | 'clearance_independence';
 
 /**
  * The refusal of a derivation that breaks a rule.

@@ -3,6 +3,7 @@ import type { DataClass, Digest, Micros } from '../types.js';
 export type ObjectType = 'event' | 'task' | 'artifact' | 'model_output' | 'tool_output' | 'parser_output';
 export type OriginKind = 'human_input' | 'internal_event' | 'artifact' | 'external_input' | 'system';
 export type StepKind = 'model' | 'tool' | 'parser';
+export type ClearancePurpose = 'review' | 'scan';
 
 /** provenance-audit-replay.md, Provenance: one row per object and version; append-only. */
 export interface ProvenanceRow {
@@ -50,4 +51,23 @@ export interface ProvenanceStepRow {
   readonly outputDigest: Digest;
   readonly startedAt: Micros;
   readonly completedAt: Micros;
+}
+
+/** A signed receipt that was used for one derivation; append-only. */
+export interface ClearanceReceiptRow {
+  readonly approverSpiffeId: string;
+  /** Chosen by the approver. */
+  readonly receiptId: string;
+  readonly purpose: ClearancePurpose;
+  /** Of the record that it cleared. */
+  readonly provenanceDigest: Digest;
+  /** SHA-256 of the signed statement. */
+  readonly statementDigest: Digest;
+  /** The key under which it verified, so that it does so years later. */
+  readonly signingKeyJwk: string;
+  readonly signingKeyThumbprint: string;
+  readonly jws: Buffer;
+  readonly issuedAt: Micros;
+  readonly expiresAt: Micros;
+  readonly usedAt: Micros;
 }

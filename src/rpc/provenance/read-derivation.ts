@@ -1,5 +1,6 @@
 import type { DeriveRecordRequest } from '../../gen/surety/provenance/v1/provenance_service_pb.js';
 import type { TransformationStep } from '../../gen/surety/provenance/v1/record_pb.js';
+import { CLEARANCES } from '../../ledger/provenance/cleared.js';
 import {
   derivationViolations,
   type DerivedContent,
@@ -17,11 +18,14 @@ const MAX_STEP_TEXT_OCTETS = 512;
 const MAX_STEP_VERSION_OCTETS = 128;
 
 /**
- * Reads a derivation.
+ * Reads a derivation, but for its receipts.
  *
  * @throws {Refused} FIELD_INVALID with every violation
  */
-export function readDerivation(request: DeriveRecordRequest, context: CallContext): DeriveRecordCommand {
+export function readDerivation(
+  request: DeriveRecordRequest,
+  context: CallContext,
+): Omit<DeriveRecordCommand, 'clearances'> {
   const violations = new Violations();
   const content: DerivedContent = {
     ...readObject(violations, request),
@@ -41,6 +45,9 @@ export function readDerivation(request: DeriveRecordRequest, context: CallContex
   // The rules between fields, for what could be read; a list of a wrong length was told already.
   for (const { field, rule } of derivationViolations(content)) {
     if (!violations.all.some((told) => told.field === field)) violations.refuse(field, rule);
+  }
+  if (request.clearanceJws.length > CLEARANCES) {
+    violations.refuse('clearance_jws', `must have at most ${CLEARANCES} items`);
   }
   violations.throwIfAny();
   return {

@@ -1,5 +1,6 @@
 -- What batches read, by keys ($2 and further) of one domain ($1). Every lookup by several keys goes through a LATERAL
 -- subquery with LIMIT, so that a plan made while a table was empty still uses its exact index when it is full.
+-- Where a record has at most so many rows, the LIMIT is one more, so that a row too many is found.
 -- Lookups by a table's own key are generated from the table descriptions; these are the joined ones.
 
 -- name: harnesses_of_callers
@@ -125,7 +126,9 @@ CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
   WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
 ) AS p
-JOIN provenance_steps AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_steps WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY ordinal LIMIT 33
+) AS t
 
 -- name: output_parents_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -133,7 +136,9 @@ CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
   WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
 ) AS p
-JOIN provenance_parents AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_parents WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY parent_digest LIMIT 65
+) AS t
 
 -- name: grants_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -217,7 +222,9 @@ CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
   WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
 ) AS p
-JOIN provenance_steps AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_steps WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY ordinal LIMIT 33
+) AS t
 
 -- name: parents_of_records
 SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
@@ -225,7 +232,19 @@ CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
   WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
 ) AS p
-JOIN provenance_parents AS t ON t.domain_id = $1 AND t.provenance_digest = p.provenance_digest
+CROSS JOIN LATERAL (
+  SELECT * FROM provenance_parents WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY parent_digest LIMIT 65
+) AS t
+
+-- name: clearances_of_records
+SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
+CROSS JOIN LATERAL (
+  SELECT provenance_digest FROM provenance_records
+  WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
+) AS p
+CROSS JOIN LATERAL (
+  SELECT * FROM clearance_receipts WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY purpose LIMIT 3
+) AS t
 
 -- name: platform_operators
 SELECT t.* FROM unnest($2::text[]) AS k(id)

@@ -84,6 +84,7 @@ export function derivation(over: Partial<DeriveRecordCommand> = {}): DeriveRecor
     policyRevision: null,
     parents: [reference(MAIL), reference(PAGE)],
     steps: [step(['page', 'mail'], 'answer')],
+    clearances: [],
     ...over,
   };
 }

@@ -31,8 +31,8 @@ const name = (level: number, column: number): string => `g-${level}-${column % W
 /** Each record is made from two of the 200 before it, so that every walk of 50 levels meets thousands, by many ways. */
 const NOISE = `
   INSERT INTO provenance_parents (domain_id, provenance_digest, parent_digest)
-  SELECT DISTINCT $1, sha256(i::text::bytea), sha256((i - d)::text::bytea)
-  FROM generate_series(200, $2::integer) AS i, LATERAL (VALUES (1 + i * 7919 % 97), (98 + i * 6271 % 89)) AS v(d);
+  SELECT $1, sha256(i::text::bytea), sha256((i - d)::text::bytea)
+  FROM generate_series(200, $2::integer) AS i, LATERAL (VALUES (1 + i * 31 % 97), (98 + i * 17 % 89)) AS v(d);
 `;
 const NOISE_RECORDS = `
   INSERT INTO provenance_records (domain_id, object_type, object_id, version, provenance_digest, content_digest,

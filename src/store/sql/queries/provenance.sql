@@ -61,3 +61,12 @@ LEFT JOIN LATERAL (
   WHERE domain_id = $1 AND provenance_digest = p.digest LIMIT 1
 ) AS r ON true
 ORDER BY p.depth, p.digest
+
+-- name: approver_signing_key
+-- A key by its thumbprint ($2): an owner's or an operator's, here or an operator's in the service's own domain. Whose it is,
+-- and whether it may approve, is judged in the transaction.
+SELECT signing_key_jwk FROM owners WHERE domain_id = $1 AND signing_key_thumbprint = $2
+UNION ALL
+SELECT signing_key_jwk FROM operators
+WHERE domain_id IN ($1, (SELECT service_domain_id FROM service_state)) AND signing_key_thumbprint = $2
+LIMIT 1

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/provenance/v1/record.proto.
  */
 export const file_surety_provenance_v1_record: GenFile = /*@__PURE__*/
-  fileDesc("CiFzdXJldHkvcHJvdmVuYW5jZS92MS9yZWNvcmQucHJvdG8SFHN1cmV0eS5wcm92ZW5hbmNlLnYxIr8BCgZPcmlnaW4SLgoEa2luZBgBIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9yaWdpbktpbmQSEQoJc291cmNlX2lkGAIgASgJEhUKDXNvdXJjZV9kaWdlc3QYAyABKAwSMQoNb2JzZXJ2ZWRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcHJpbmNpcGFsX2lkGAUgASgJEhIKCmhhcm5lc3NfaWQYBiABKAkiswIKElRyYW5zZm9ybWF0aW9uU3RlcBIsCgRraW5kGAEgASgOMh4uc3VyZXR5LnByb3ZlbmFuY2UudjEuU3RlcEtpbmQSEQoJb3BlcmF0aW9uGAIgASgJEhYKDmltcGxlbWVudGF0aW9uGAMgASgJEh4KFmltcGxlbWVudGF0aW9uX3ZlcnNpb24YBCABKAkSEAoIZXhlY3V0b3IYBSABKAkSFQoNaW5wdXRfZGlnZXN0cxgGIAMoDBIVCg1vdXRwdXRfZGlnZXN0GAcgASgMEjAKDHN0YXJ0ZWRfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOY29tcGxldGVkX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoQCCg9SZWNvcmRSZWZlcmVuY2USEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoAxIZChFwcm92ZW5hbmNlX2RpZ2VzdBgFIAEoDBIWCg5jb250ZW50X2RpZ2VzdBgGIAEoDBI3Cg5jbGFzc2lmaWNhdGlvbhgHIAEoDjIfLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRhdGFDbGFzcxIXCg9wb2xpY3lfcmV2aXNpb24YCCABKAMi6AIKEFByb3ZlbmFuY2VSZWNvcmQSOAoJcmVmZXJlbmNlGAEgASgLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEiwKBm9yaWdpbhgCIAEoCzIcLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9yaWdpbhIWCg5wYXJlbnRfZGlnZXN0cxgDIAMoDBI3CgVzdGVwcxgEIAMoCzIoLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlRyYW5zZm9ybWF0aW9uU3RlcBIVCg1hbGxvd2VkX3NpbmtzGAUgAygJEg8KB3RhaW50ZWQYBiABKAgSLwoLcmVjb3JkX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEnByZWRlY2Vzc29yX2RpZ2VzdBgIIAEoDBIQCghyZXZpZXdlZBgJIAEoCBIUCgxzY2FuX3BlbmRpbmcYCiABKAgqlQEKCURhdGFDbGFzcxIaChZEQVRBX0NMQVNTX1VOU1BFQ0lGSUVEEAASGAoUREFUQV9DTEFTU19DMF9QVUJMSUMQARIaChZEQVRBX0NMQVNTX0MxX0lOVEVSTkFMEAISHAoYREFUQV9DTEFTU19DMl9SRVNUUklDVEVEEAMSGAoUREFUQV9DTEFTU19DM19TRUFMRUQQBCrKAQoKT2JqZWN0VHlwZRIbChdPQkpFQ1RfVFlQRV9VTlNQRUNJRklFRBAAEhUKEU9CSkVDVF9UWVBFX0VWRU5UEAESFAoQT0JKRUNUX1RZUEVfVEFTSxACEhgKFE9CSkVDVF9UWVBFX0FSVElGQUNUEAMSHAoYT0JKRUNUX1RZUEVfTU9ERUxfT1VUUFVUEAQSGwoXT0JKRUNUX1RZUEVfVE9PTF9PVVRQVVQQBRIdChlPQkpFQ1RfVFlQRV9QQVJTRVJfT1VUUFVUEAYquAEKCk9yaWdpbktpbmQSGwoXT1JJR0lOX0tJTkRfVU5TUEVDSUZJRUQQABIbChdPUklHSU5fS0lORF9IVU1BTl9JTlBVVBABEh4KGk9SSUdJTl9LSU5EX0lOVEVSTkFMX0VWRU5UEAISGAoUT1JJR0lOX0tJTkRfQVJUSUZBQ1QQAxIeChpPUklHSU5fS0lORF9FWFRFUk5BTF9JTlBVVBAEEhYKEk9SSUdJTl9LSU5EX1NZU1RFTRAFKmQKCFN0ZXBLaW5kEhkKFVNURVBfS0lORF9VTlNQRUNJRklFRBAAEhMKD1NURVBfS0lORF9NT0RFTBABEhIKDlNURVBfS0lORF9UT09MEAISFAoQU1RFUF9LSU5EX1BBUlNFUhADQk4KGGRldi5zdXJldHkucHJvdmVuYW5jZS52MVABWjBzdXJldHkuZGV2L2dlbi9zdXJldHkvcHJvdmVuYW5jZS92MTtwcm92ZW5hbmNldjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiFzdXJldHkvcHJvdmVuYW5jZS92MS9yZWNvcmQucHJvdG8SFHN1cmV0eS5wcm92ZW5hbmNlLnYxIr8BCgZPcmlnaW4SLgoEa2luZBgBIAEoDjIgLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9yaWdpbktpbmQSEQoJc291cmNlX2lkGAIgASgJEhUKDXNvdXJjZV9kaWdlc3QYAyABKAwSMQoNb2JzZXJ2ZWRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcHJpbmNpcGFsX2lkGAUgASgJEhIKCmhhcm5lc3NfaWQYBiABKAkiswIKElRyYW5zZm9ybWF0aW9uU3RlcBIsCgRraW5kGAEgASgOMh4uc3VyZXR5LnByb3ZlbmFuY2UudjEuU3RlcEtpbmQSEQoJb3BlcmF0aW9uGAIgASgJEhYKDmltcGxlbWVudGF0aW9uGAMgASgJEh4KFmltcGxlbWVudGF0aW9uX3ZlcnNpb24YBCABKAkSEAoIZXhlY3V0b3IYBSABKAkSFQoNaW5wdXRfZGlnZXN0cxgGIAMoDBIVCg1vdXRwdXRfZGlnZXN0GAcgASgMEjAKDHN0YXJ0ZWRfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOY29tcGxldGVkX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoQCCg9SZWNvcmRSZWZlcmVuY2USEQoJZG9tYWluX2lkGAEgASgJEjUKC29iamVjdF90eXBlGAIgASgOMiAuc3VyZXR5LnByb3ZlbmFuY2UudjEuT2JqZWN0VHlwZRIRCglvYmplY3RfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoAxIZChFwcm92ZW5hbmNlX2RpZ2VzdBgFIAEoDBIWCg5jb250ZW50X2RpZ2VzdBgGIAEoDBI3Cg5jbGFzc2lmaWNhdGlvbhgHIAEoDjIfLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRhdGFDbGFzcxIXCg9wb2xpY3lfcmV2aXNpb24YCCABKAMipAMKEFByb3ZlbmFuY2VSZWNvcmQSOAoJcmVmZXJlbmNlGAEgASgLMiUuc3VyZXR5LnByb3ZlbmFuY2UudjEuUmVjb3JkUmVmZXJlbmNlEiwKBm9yaWdpbhgCIAEoCzIcLnN1cmV0eS5wcm92ZW5hbmNlLnYxLk9yaWdpbhIWCg5wYXJlbnRfZGlnZXN0cxgDIAMoDBI3CgVzdGVwcxgEIAMoCzIoLnN1cmV0eS5wcm92ZW5hbmNlLnYxLlRyYW5zZm9ybWF0aW9uU3RlcBIVCg1hbGxvd2VkX3NpbmtzGAUgAygJEg8KB3RhaW50ZWQYBiABKAgSLwoLcmVjb3JkX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEnByZWRlY2Vzc29yX2RpZ2VzdBgIIAEoDBIQCghyZXZpZXdlZBgJIAEoCBIUCgxzY2FuX3BlbmRpbmcYCiABKAgSOgoKY2xlYXJhbmNlcxgLIAMoCzImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkNsZWFyYW5jZVJlY2VpcHQi6QEKEENsZWFyYW5jZVJlY2VpcHQSNwoHcHVycG9zZRgBIAEoDjImLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkNsZWFyYW5jZVB1cnBvc2USGgoSYXBwcm92ZXJfc3BpZmZlX2lkGAIgASgJEhIKCnJlY2VpcHRfaWQYAyABKAkSGAoQc3RhdGVtZW50X2RpZ2VzdBgEIAEoDBILCgNqd3MYBSABKAkSFwoPc2lnbmluZ19rZXlfandrGAYgASgJEiwKCHVzZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCqVAQoJRGF0YUNsYXNzEhoKFkRBVEFfQ0xBU1NfVU5TUEVDSUZJRUQQABIYChREQVRBX0NMQVNTX0MwX1BVQkxJQxABEhoKFkRBVEFfQ0xBU1NfQzFfSU5URVJOQUwQAhIcChhEQVRBX0NMQVNTX0MyX1JFU1RSSUNURUQQAxIYChREQVRBX0NMQVNTX0MzX1NFQUxFRBAEKsoBCgpPYmplY3RUeXBlEhsKF09CSkVDVF9UWVBFX1VOU1BFQ0lGSUVEEAASFQoRT0JKRUNUX1RZUEVfRVZFTlQQARIUChBPQkpFQ1RfVFlQRV9UQVNLEAISGAoUT0JKRUNUX1RZUEVfQVJUSUZBQ1QQAxIcChhPQkpFQ1RfVFlQRV9NT0RFTF9PVVRQVVQQBBIbChdPQkpFQ1RfVFlQRV9UT09MX09VVFBVVBAFEh0KGU9CSkVDVF9UWVBFX1BBUlNFUl9PVVRQVVQQBiq4AQoKT3JpZ2luS2luZBIbChdPUklHSU5fS0lORF9VTlNQRUNJRklFRBAAEhsKF09SSUdJTl9LSU5EX0hVTUFOX0lOUFVUEAESHgoaT1JJR0lOX0tJTkRfSU5URVJOQUxfRVZFTlQQAhIYChRPUklHSU5fS0lORF9BUlRJRkFDVBADEh4KGk9SSUdJTl9LSU5EX0VYVEVSTkFMX0lOUFVUEAQSFgoST1JJR0lOX0tJTkRfU1lTVEVNEAUqZAoIU3RlcEtpbmQSGQoVU1RFUF9LSU5EX1VOU1BFQ0lGSUVEEAASEwoPU1RFUF9LSU5EX01PREVMEAESEgoOU1RFUF9LSU5EX1RPT0wQAhIUChBTVEVQX0tJTkRfUEFSU0VSEAMqbwoQQ2xlYXJhbmNlUHVycG9zZRIhCh1DTEVBUkFOQ0VfUFVSUE9TRV9VTlNQRUNJRklFRBAAEhwKGENMRUFSQU5DRV9QVVJQT1NFX1JFVklFVxABEhoKFkNMRUFSQU5DRV9QVVJQT1NFX1NDQU4QAkJOChhkZXYuc3VyZXR5LnByb3ZlbmFuY2UudjFQAVowc3VyZXR5LmRldi9nZW4vc3VyZXR5L3Byb3ZlbmFuY2UvdjE7cHJvdmVuYW5jZXYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * The origin of content.
@@ -292,6 +292,13 @@ export type ProvenanceRecord = Message<"surety.provenance.v1.ProvenanceRecord"> 
    * @generated from field: bool scan_pending = 10;
    */
   scanPending: boolean;
+
+  /**
+   * For a record without taint: the review and the scan that it rests on.
+   *
+   * @generated from field: repeated surety.provenance.v1.ClearanceReceipt clearances = 11;
+   */
+  clearances: ClearanceReceipt[];
 };
 
 /**
@@ -300,6 +307,69 @@ export type ProvenanceRecord = Message<"surety.provenance.v1.ProvenanceRecord"> 
  */
 export const ProvenanceRecordSchema: GenMessage<ProvenanceRecord> = /*@__PURE__*/
   messageDesc(file_surety_provenance_v1_record, 3);
+
+/**
+ * A signed receipt that a record without taint rests on.
+ *
+ * @generated from message surety.provenance.v1.ClearanceReceipt
+ */
+export type ClearanceReceipt = Message<"surety.provenance.v1.ClearanceReceipt"> & {
+  /**
+   * What it attests.
+   *
+   * @generated from field: surety.provenance.v1.ClearancePurpose purpose = 1;
+   */
+  purpose: ClearancePurpose;
+
+  /**
+   * Who signed it.
+   *
+   * @generated from field: string approver_spiffe_id = 2;
+   */
+  approverSpiffeId: string;
+
+  /**
+   * The approver's own id of it.
+   *
+   * @generated from field: string receipt_id = 3;
+   */
+  receiptId: string;
+
+  /**
+   * SHA-256 of the statement that was signed, 32 bytes.
+   *
+   * @generated from field: bytes statement_digest = 4;
+   */
+  statementDigest: Uint8Array;
+
+  /**
+   * The JWS; its payload is a ClearanceStatement.
+   *
+   * @generated from field: string jws = 5;
+   */
+  jws: string;
+
+  /**
+   * The public key under which it verified, a P-256 JWK.
+   *
+   * @generated from field: string signing_key_jwk = 6;
+   */
+  signingKeyJwk: string;
+
+  /**
+   * When it was used, by the store's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp use_time = 7;
+   */
+  useTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message surety.provenance.v1.ClearanceReceipt.
+ * Use `create(ClearanceReceiptSchema)` to create a new message.
+ */
+export const ClearanceReceiptSchema: GenMessage<ClearanceReceipt> = /*@__PURE__*/
+  messageDesc(file_surety_provenance_v1_record, 4);
 
 /**
  * How sensitive data is, in order.
@@ -472,4 +542,36 @@ export enum StepKind {
  */
 export const StepKindSchema: GenEnum<StepKind> = /*@__PURE__*/
   enumDesc(file_surety_provenance_v1_record, 3);
+
+/**
+ * What a clearance receipt attests.
+ *
+ * @generated from enum surety.provenance.v1.ClearancePurpose
+ */
+export enum ClearancePurpose {
+  /**
+   * @generated from enum value: CLEARANCE_PURPOSE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Somebody reviewed the content.
+   *
+   * @generated from enum value: CLEARANCE_PURPOSE_REVIEW = 1;
+   */
+  REVIEW = 1,
+
+  /**
+   * It was scanned.
+   *
+   * @generated from enum value: CLEARANCE_PURPOSE_SCAN = 2;
+   */
+  SCAN = 2,
+}
+
+/**
+ * Describes the enum surety.provenance.v1.ClearancePurpose.
+ */
+export const ClearancePurposeSchema: GenEnum<ClearancePurpose> = /*@__PURE__*/
+  enumDesc(file_surety_provenance_v1_record, 4);
 

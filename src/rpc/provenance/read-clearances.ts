@@ -1,0 +1,105 @@
+import type { ClearanceStatement } from '../../gen/surety/provenance/v1/clearance_pb.js';
+import { parsePublicJwk } from '../../identity/jwk.js';
+import { SignedMessageError } from '../../identity/signed-message-error.js';
+import { SIGNED_MESSAGES } from '../../identity/signed-messages.js';
+import { type VerifiedMessage, verifyClearance } from '../../identity/verify-signed-message.js';
+import type { Clearance, ClearedTransaction } from '../../ledger/provenance/clearance.js';
+import { MAX_PARENTS } from '../../ledger/provenance/derivation.js';
+import type { Reader } from '../../store/reader.js';
+import type { CallContext } from '../handler.js';
+import { CLEARANCE_PURPOSES, DATA_CLASSES, readSinks } from '../provenance-codec.js';
+import { Violations } from '../validate.js';
+import { MAX_VERSION, readObject } from './read-object.js';
+
+const MAX_SPIFFE_ID_OCTETS = 2048;
+const MAX_DOMAIN_OCTETS = 255;
+const MIN_RECEIPT_ID_OCTETS = 16;
+const MAX_RECEIPT_ID_OCTETS = 128;
+
+/**
+ * Verifies clearance receipts under registered keys, and reads them. Whose keys they are, and everything that the receipts
+ * name, is compared in the transaction.
+ *
+ * @throws {SignedMessageError} CLEARANCE_INVALID
+ * @throws {Refused} FIELD_INVALID with every violation of all receipts
+ */
+export async function readClearances(
+  reader: Pick<Reader, 'query'>,
+  context: Pick<CallContext, 'domainId'>,
+  tokens: readonly string[],
+): Promise<Clearance[]> {
+  const violations = new Violations();
+  const clearances: Clearance[] = [];
+  for (const [index, token] of tokens.entries()) {
+    const within = violations.at(`${SIGNED_MESSAGES.clearance.field}[${index}]`);
+    const read = await verifyOne(reader, context.domainId, token, within);
+    if (read) clearances.push(read);
+  }
+  violations.throwIfAny();
+  return clearances;
+}
+
+/** Undefined where the payload cannot be decoded; the violations then say why. */
+async function verifyOne(
+  reader: Pick<Reader, 'query'>,
+  domainId: string,
+  token: string,
+  violations: Violations,
+): Promise<Clearance | undefined> {
+  let signingKeyJwk = '';
+  try {
+    const verified = await verifyClearance(token, async (thumbprint) => {
+      const parameters = [domainId, thumbprint];
+      const [row] = await reader.query<{ signingKeyJwk: string }>('approver_signing_key', parameters);
+      signingKeyJwk = row?.signingKeyJwk ?? '';
+      return row && parsePublicJwk(signingKeyJwk).key;
+    });
+    return clearanceOf(verified, signingKeyJwk, violations);
+  } catch (error) {
+    if (!(error instanceof SignedMessageError) || error.reason !== 'FIELD_INVALID') throw error;
+    const own = SIGNED_MESSAGES.clearance.field.length + 1;
+    for (const { field, rule } of error.violations) violations.refuse(field.slice(own), rule);
+    return undefined;
+  }
+}
+
+function clearanceOf(
+  { message, payloadDigest, keyThumbprint, token }: VerifiedMessage<'clearance'>,
+  signingKeyJwk: string,
+  violations: Violations,
+): Clearance {
+  return {
+    transaction: readTransaction(message, violations),
+    purpose: violations.choice('purpose', message.purpose, CLEARANCE_PURPOSES),
+    approverSpiffeId: violations.id('approver_spiffe_id', message.approverSpiffeId, 1, MAX_SPIFFE_ID_OCTETS),
+    receiptId: violations.id('receipt_id', message.receiptId, MIN_RECEIPT_ID_OCTETS, MAX_RECEIPT_ID_OCTETS),
+    issuedAt: violations.time('issued_time', message.issuedTime),
+    expiresAt: violations.time('expire_time', message.expireTime),
+    statementDigest: payloadDigest,
+    keyThumbprint,
+    signingKeyJwk,
+    jws: token,
+  };
+}
+
+/** Lists are read as they stand: what is not ascending names another transaction than any derivation is. */
+function readTransaction(message: ClearanceStatement, violations: Violations): ClearedTransaction {
+  const positive = (field: string, value: bigint) => violations.integer(field, value, 1n, MAX_VERSION);
+  readSinks(violations, 'allowed_sinks', message.allowedSinks);
+  return {
+    ...readObject(violations, message),
+    audience: violations.id('audience', message.audience, 1, MAX_SPIFFE_ID_OCTETS),
+    incarnation: positive('incarnation', message.incarnation),
+    domainId: violations.id('domain_id', message.domainId, 1, MAX_DOMAIN_OCTETS),
+    version: positive('version', message.version),
+    predecessorDigest: violations.optionalDigest('predecessor_digest', message.predecessorDigest) ?? null,
+    contentDigest: violations.digest('content_digest', message.contentDigest),
+    parentDigests: violations.list('parent_digests', message.parentDigests, 1, MAX_PARENTS, (path, digest) =>
+      violations.digest(path, digest),
+    ),
+    stepsDigest: violations.digest('steps_digest', message.stepsDigest),
+    classification: violations.choice('classification', message.classification, DATA_CLASSES),
+    allowedSinks: message.allowedSinks,
+    policyRevision: positive('policy_revision', message.policyRevision),
+  };
+}
