@@ -79,11 +79,11 @@ describe('effects.md, Reserve 1: idempotency', () => {
 
   test('… also where grant and event have expired and the sweep has cancelled it', async () => {
     const now = await world.now();
-    const eventId = await publishAs(world, HARNESS, { effectDeadlineTime: timestampFromMs(now + 20_000) });
-    const grantId = await world.grant({ expireTime: timestampFromMs(now + 10_000) });
+    const eventId = await publishAs(world, HARNESS, { effectDeadlineTime: timestampFromMs(now + 40_000) });
+    const grantId = await world.grant({ expireTime: timestampFromMs(now + 30_000) });
     const request = await reservation(world, { eventId, grantId });
     const first = await reserveAs(world, HARNESS, request);
-    await world.advance(21_000);
+    await world.advance(40_000);
     await expectFirstReply(request, first, EffectState.CANCELLED);
   });
 
@@ -275,9 +275,9 @@ describe('effects.md, Reserve 1: idempotency', () => {
       );
       await put(world, { case: 'revokeCredential', value: { credentialId: rows[0].credential_id } });
       expect(await repeated()).toMatchObject({ reason: 'CREDENTIAL_INACTIVE' });
-      await credential(world, { spiffeId: MAILER, harnessId: 'mailer' }, 5_000);
+      await credential(world, { spiffeId: MAILER, harnessId: 'mailer' }, 30_000);
       await expectFirstReply(request, first, EffectState.CANCELLED, MAILER);
-      await world.advance(6_000);
+      await world.advance(30_000);
       expect(await repeated()).toMatchObject({ reason: 'CREDENTIAL_OUTSIDE_VALIDITY' });
       await credential(world, { spiffeId: MAILER, harnessId: 'mailer' });
       await expectFirstReply(request, first, EffectState.CANCELLED, MAILER);
