@@ -170,7 +170,7 @@ describe('ExecuteCommand', () => {
     const stranger = createSigningKey();
     const signed = await world.sign(DOMAIN, bump, {}, { spiffeId: ROOT, key: stranger });
     expect(await refusedFor(world.send(DOMAIN, signed))).toBe('COMMAND_SIGNATURE_INVALID key');
-    const annas = await world.sign(DOMAIN, bump, {}, anna);
+    const annas = await world.sign(DOMAIN, bump, { expectedEntityRevision: 1n }, anna);
     expect(await refusedFor(world.send(DOMAIN, annas))).toBe('COMMAND_SIGNATURE_INVALID key');
     expect(await refusedFor(world.send(DOMAIN, annas, anna))).toBe('done');
     const [header, payload, signature] = annas.split('.') as [string, string, string];

@@ -150,6 +150,7 @@ export class AdminWorld {
           incarnation: 1n,
           domainId,
           commandId: newId('command'),
+          expectedPolicyRevision: await this.policyRevision(domainId),
           reason: 'a test',
           issuedTime: create(TimestampSchema, microsToTimestamp(issued)),
           expireTime: create(TimestampSchema, microsToTimestamp(issued + 300_000_000n)),
@@ -166,8 +167,30 @@ export class AdminWorld {
     return this.call(AdminService.method.executeCommand, { commandJws }, context);
   }
 
+  /** Signs and sends a command that rests on the record as it stands, unless the header says otherwise. */
   async execute(domainId: string, mutation: MutationInit, header: HeaderInit = {}, signer = this.root) {
-    return this.send(domainId, await this.sign(domainId, mutation, header, signer), signer);
+    const send = async (over: { readonly expectedEntityRevision?: bigint }) => {
+      const rests = { ...header, ...over } as HeaderInit;
+      return this.send(domainId, await this.sign(domainId, mutation, rests, signer), signer);
+    };
+    try {
+      return await send({});
+    } catch (error) {
+      const refusal = error instanceof Refused ? error.refusal : undefined;
+      if (refusal?.reason !== 'REVISION_STALE' || header.expectedEntityRevision !== undefined) throw error;
+      try {
+        return await send({ expectedEntityRevision: BigInt(refusal.metadata?.['current'] ?? 0) });
+      } catch (again) {
+        // Then it was not the record that was stale.
+        throw again instanceof Refused && again.refusal.reason === 'REVISION_STALE' ? error : again;
+      }
+    }
+  }
+
+  private async policyRevision(domainId: string): Promise<bigint> {
+    const sql = 'SELECT policy_revision FROM domains WHERE domain_id = $1';
+    const { rows } = await this.sql.query(sql, [domainId]);
+    return BigInt(rows[0]?.policy_revision ?? 0);
   }
 }
 

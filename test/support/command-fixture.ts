@@ -5,6 +5,7 @@ import type { OperatorRow } from '../../src/ledger/authority/records.js';
 import type { Outcome } from '../../src/ledger/decision.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import { type Caller, DAY, SECOND } from '../../src/ledger/types.js';
+import { runDecision } from '../../src/ledger/run-decision.js';
 import { FIXTURE_SERVICE_DOMAIN } from './ledger-fixture.js';
 import { LedgerWorld } from './ledger-world.js';
 
@@ -50,16 +51,38 @@ export interface CommandOver {
 
 let made = 0;
 
-/** A command that the platform's operator signed just now, unless it is said otherwise. */
+/** A command that the platform's operator signed just now, on everything as it stands, unless it is said otherwise. */
 export function command(world: LedgerWorld, mutation: Mutation, over: CommandOver = {}): ExecuteCommand {
   made += 1;
+  const signed = commandOn(world, mutation, over, 0n);
+  if (over.header?.expectedEntityRevision !== undefined) return signed;
+  const stale = staleAgainst(world, signed);
+  if (stale === undefined) return signed;
+  const resting = commandOn(world, mutation, over, stale);
+  // Still stale, it was not the record that had another revision.
+  return staleAgainst(world, resting) === undefined ? resting : signed;
+}
+
+/** The revision that a command is refused for as stale, if it is; nothing of the attempt stays. */
+function staleAgainst(world: LedgerWorld, signed: ExecuteCommand): bigint | undefined {
+  const outcome = runDecision(world.gather(executeCommand.reads(signed)), executeCommand, signed);
+  if (outcome.ok || outcome.refusal.reason !== 'REVISION_STALE') return undefined;
+  return BigInt(outcome.refusal.metadata?.['current'] ?? 0);
+}
+
+function commandOn(
+  world: LedgerWorld,
+  mutation: Mutation,
+  over: CommandOver,
+  expectedEntityRevision: bigint,
+): ExecuteCommand {
   const header: CommandHeader = {
     audience: AUDIENCE,
     incarnation: 1n,
     domainId: world.domainId,
     adminCommandId: `command-${made}`,
-    expectedPolicyRevision: 0n,
-    expectedEntityRevision: 0n,
+    expectedPolicyRevision: world.domain.policyRevision,
+    expectedEntityRevision,
     reason: 'because',
     issuedAt: world.now,
     expiresAt: world.now + 300n * SECOND,

@@ -7,7 +7,7 @@ import {
   ScalarType,
 } from '@bufbuild/protobuf';
 import { UsageError } from '../failure.js';
-import type { Fields } from './flat-fields.js';
+import type { Fields } from '../client/message-fields.js';
 import { isFlagField, readFieldValue } from './field-value.js';
 
 /** A message that is being filled in. */

@@ -1,10 +1,8 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, toJson } from '@bufbuild/protobuf';
 import { DurationSchema, TimestampSchema } from '@bufbuild/protobuf/wkt';
 import { JwkInvalid, parsePublicJwk } from '../../identity/jwk.js';
+import type { Fields } from '../client/message-fields.js';
 import { printable } from './terminal.js';
-
-/** A message's fields by their localNames. */
-export type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * A message as lines for people: each field's path in the contract's names, and its value as it is given on the command

@@ -3,8 +3,9 @@ import { type DescMessage, type Message, toJsonString } from '@bufbuild/protobuf
 import { EXIT_FAILED, UsageError } from '../failure.js';
 import { CONNECTION_OPTIONS, openConnection } from './connection.js';
 import { type FieldFlag, fieldFlags, fillMessage, parseOptionsOf } from './field-flags.js';
-import { type Fields, flatFields } from './flat-fields.js';
-import { call, getRecord, RECORD_KINDS, type RecordKind } from './record-kinds.js';
+import type { Fields } from '../client/message-fields.js';
+import { flatFields } from './flat-fields.js';
+import { call, getRecord, RECORD_KINDS, type RecordKind } from '../client/record-kinds.js';
 import { columns, type Terminal } from './terminal.js';
 
 /** A subcommand that reads. */

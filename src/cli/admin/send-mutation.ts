@@ -4,14 +4,16 @@ import type { AdminCommand, CommandHeader } from '../../gen/surety/authority/v1/
 import { WorkloadService, type WhoAmIResponse } from '../../gen/surety/identity/v1/workload_service_pb.js';
 import { signCommand } from '../../identity/sign.js';
 import { commandHeader } from '../client/admin-session.js';
+import { readBasis } from '../client/current-revisions.js';
+import { SuretyError } from '../client/surety-error.js';
 import { EXIT_FAILED, UsageError } from '../failure.js';
 import { CONNECTION_OPTIONS, type Connection, openConnection } from './connection.js';
 import { executeExactly, OutcomeUnknown } from './execute-exactly.js';
 import { type FlagValues, parseOptionsOf } from './field-flags.js';
 import { readFile } from './field-value.js';
-import type { Fields } from './flat-fields.js';
-import { recordAfter } from './mutation-kinds.js';
-import { type CurrentRecord, readRecord, schemaOf, type Target } from './record-kinds.js';
+import type { Fields } from '../client/message-fields.js';
+import { recordAfter } from '../client/mutation-kinds.js';
+import { type CurrentRecord, schemaOf, type Target } from '../client/record-kinds.js';
 import { changeLines, headerLines, resultLines, targetName } from './show-command.js';
 import { buildMutation, type GivenMutation, type MutationCommand } from './subcommands.js';
 import type { Terminal } from './terminal.js';
@@ -22,6 +24,9 @@ const HEADER_OPTIONS = {
   'dry-run': { type: 'boolean' },
   force: { type: 'boolean' },
 } as const;
+
+/** With `--force`, how often a command is built at most on a record that changes all the time. */
+const MAX_BUILDS = 5;
 
 /** Names that no field's option may have. */
 export const RESERVED_OPTIONS: readonly string[] = [
@@ -55,12 +60,22 @@ export async function sendMutation(
   const told = readArguments(command, args);
   const connection = openConnection(told.values);
   try {
-    const prepared = await prepare(command, told, connection);
-    if (told.dryRun) return show(command, prepared, terminal);
-    return await send(command, prepared, connection, terminal);
+    for (let build = 1; ; build += 1) {
+      const prepared = await prepare(command, told, connection);
+      if (told.dryRun) return show(command, prepared, terminal);
+      try {
+        return await send(command, prepared, connection, terminal);
+      } catch (error) {
+        if (!(told.force && build < MAX_BUILDS && isStale(error))) throw error;
+      }
+    }
   } finally {
     connection.channel.close();
   }
+}
+
+function isStale(error: unknown): boolean {
+  return error instanceof SuretyError && error.reason === 'REVISION_STALE';
 }
 
 /** @throws {UsageError} */
@@ -100,31 +115,21 @@ interface Prepared {
   readonly me: WhoAmIResponse;
 }
 
-async function prepare(command: MutationCommand, told: Told, connection: Connection): Promise<Prepared> {
-  const { channel, domainId } = connection;
-  const me = await channel.service(WorkloadService).whoAmI({ domainId });
+async function prepare(
+  command: MutationCommand,
+  told: Told,
+  { channel, domainId }: Connection,
+): Promise<Prepared> {
+  const { nowTime } = await channel.service(WorkloadService).whoAmI({ domainId });
   const given: GivenMutation =
     told.json === undefined
-      ? { flags: told.fields, nowMs: Number(me.nowTime?.seconds ?? 0n) * 1000 }
+      ? { flags: told.fields, nowMs: Number(nowTime?.seconds ?? 0n) * 1000 }
       : { json: told.json.trimStart().startsWith('{') ? told.json : readFile('--json', told.json) };
-  const named = buildMutation(command, given);
-  const target = command.kind.target(named.value as unknown as Fields, domainId);
-  const isNamed = target.id !== '';
-  const before = isNamed ? await readRecord(channel, homeOf(target, domainId), target) : undefined;
+  const basis = await readBasis(channel, domainId, buildMutation(command, given));
+  const { me, target, before } = basis;
+  if (target.id === '') throw new UsageError(`${command.name}: the ${target.kind} is not named`);
   const mutation = buildMutation(command, given, before?.message);
-  const expected = told.force
-    ? {}
-    : {
-        expectedPolicyRevision: me.policyRevision,
-        // A record that is to be made rests on nothing: 0.
-        expectedEntityRevision: command.kind.creates ? 0n : (before?.revision ?? 0n),
-      };
-  return { header: commandHeader(me, domainId, told.reason, expected), mutation, target, before, me };
-}
-
-/** A domain is read in itself, also when the command that makes it acts in another. */
-function homeOf({ kind, id }: Target, domainId: string): string {
-  return kind === 'domain' ? id : domainId;
+  return { header: commandHeader(me, domainId, told.reason, basis), mutation, target, before, me };
 }
 
 /** Says what it would do; sends nothing. */

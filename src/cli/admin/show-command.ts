@@ -2,25 +2,28 @@ import { type DescMessage, type Message, toJson } from '@bufbuild/protobuf';
 import { TimestampSchema } from '@bufbuild/protobuf/wkt';
 import type { CommandHeader, CommandResult } from '../../gen/surety/authority/v1/command_pb.js';
 import { flatFields } from './flat-fields.js';
-import type { Target } from './record-kinds.js';
+import type { Target } from '../client/record-kinds.js';
 import { columns, printable } from './terminal.js';
 
 /** The header of a command, as lines. */
 export function headerLines(header: CommandHeader): string[] {
-  const rests = (revision: bigint): string => (revision === 0n ? '0, not compared' : String(revision));
   return columns(
     [
       ['audience', header.audience],
       ['incarnation', String(header.incarnation)],
       ['domain', header.domainId],
-      ['expected policy revision', rests(header.expectedPolicyRevision)],
-      ['expected entity revision', rests(header.expectedEntityRevision)],
+      ['expected policy revision', String(header.expectedPolicyRevision)],
+      ['expected entity revision', entityRevision(header.expectedEntityRevision)],
       ['reason', printable(header.reason)],
       ['issued', header.issuedTime ? toJson(TimestampSchema, header.issuedTime) : ''],
       ['expires', header.expireTime ? toJson(TimestampSchema, header.expireTime) : ''],
     ],
     '  ',
   );
+}
+
+function entityRevision(expected: bigint): string {
+  return expected === 0n ? '0: it must not be there' : String(expected);
 }
 
 /** What a record was and will be, field by field: `+` added, `-` taken away, `~` changed, or as it is. */

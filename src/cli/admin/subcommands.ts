@@ -3,8 +3,8 @@ import { AdminCommandSchema, type AdminCommand } from '../../gen/surety/authorit
 import { CertificateBinding, RecordStatus } from '../../gen/surety/identity/v1/workload_pb.js';
 import { UsageError } from '../failure.js';
 import { type FieldFlag, type FlagValues, fieldFlags, fillMessage } from './field-flags.js';
-import type { Fields } from './flat-fields.js';
-import { MUTATION_KINDS, type MutationCase, type MutationKind } from './mutation-kinds.js';
+import type { Fields } from '../client/message-fields.js';
+import { MUTATION_KINDS, type MutationCase, type MutationKind } from '../client/mutation-kinds.js';
 
 /** A subcommand that sends a mutation. */
 export interface MutationCommand {

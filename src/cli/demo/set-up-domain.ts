@@ -112,10 +112,13 @@ export async function setUpDomain(
   });
 }
 
+/** What a command that rests on there being no such record is refused with where there is one. */
+const THERE: ReadonlySet<string> = new Set(['RECORD_EXISTS', 'REVISION_STALE']);
+
 async function unlessThere(admin: AdminSession, domainId: string, mutation: Mutation): Promise<void> {
   try {
-    await admin.execute(domainId, mutation, 'development set-up');
+    await admin.make(domainId, mutation, 'development set-up');
   } catch (error) {
-    if (!(error instanceof SuretyError) || error.reason !== 'RECORD_EXISTS') throw error;
+    if (!(error instanceof SuretyError) || !THERE.has(error.reason)) throw error;
   }
 }

@@ -35,9 +35,9 @@ export interface CommandHeader {
   readonly domainId: string;
   /** Chosen by the operator. */
   readonly adminCommandId: string;
-  /** 0: not compared. */
+  /** The domain's, which the command rests on. */
   readonly expectedPolicyRevision: bigint;
-  /** 0: not compared. */
+  /** The record's, which the command rests on; 0: it must not exist. */
   readonly expectedEntityRevision: bigint;
   readonly reason: string;
   readonly issuedAt: Micros;

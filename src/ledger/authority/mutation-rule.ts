@@ -15,7 +15,7 @@ export interface MutationContext {
   readonly payloadDigest: Digest;
   /** Why, as the operator says. */
   readonly reason: string;
-  /** The revision that the command rests on; 0: not compared. */
+  /** The revision of the record that the command rests on; 0: it must not exist. */
   readonly expectedEntityRevision: bigint;
 }
 
@@ -50,7 +50,11 @@ export function nextRevision(row: { readonly revision: bigint } | undefined): bi
   return (row?.revision ?? 0n) + 1n;
 }
 
-/** @throws {Refused} REVISION_STALE where the command rests on another revision of the record than the present one */
+/**
+ * A record that is to be made rests on 0 (authority.md, Signed commands).
+ *
+ * @throws {Refused} REVISION_STALE where the command rests on another revision of the record than the present one
+ */
 export function requireRevision(
   context: MutationContext,
   row: { readonly revision: bigint } | undefined,
@@ -62,9 +66,9 @@ export function requireRevision(
   );
 }
 
-/** @throws {Refused} REVISION_STALE where `expected` is not 0 and not `current` */
+/** @throws {Refused} REVISION_STALE where `expected` is not `current` */
 export function requireCurrent(expected: bigint, current: bigint, message: string): void {
-  if (expected === 0n || expected === current) return;
+  if (expected === current) return;
   throw new Refused(refusal('REVISION_STALE', message, { metadata: { current: current.toString() } }));
 }
 

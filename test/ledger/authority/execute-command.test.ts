@@ -90,7 +90,8 @@ describe('authority.md, Signed commands', () => {
 
   it('leaves a refused command without identity: its repetition is decided anew', () => {
     const world = emptyWorld();
-    const signed = command(world, { kind: 'bump_credential_epoch', harnessId: 'planner' });
+    const bump: Mutation = { kind: 'bump_credential_epoch', harnessId: 'planner' };
+    const signed = command(world, bump, { header: { expectedEntityRevision: 1n } });
     expect(world.run(executeCommand, signed)).toMatchObject({ refusal: { reason: 'RECORD_MISSING' } });
     expect(world.log).toEqual([]);
     done(world, paula);
@@ -131,11 +132,13 @@ describe('authority.md, Signed commands', () => {
     expect(at(0n, -SECOND)).toBe('COMMAND_EXPIRED');
   });
 
-  it('compares the revisions that it rests on, where they are named', () => {
+  it('compares both revisions that it rests on; a record that is to be made rests on 0', () => {
     const world = emptyWorld();
     expect(reasonOf(world, paula, { header: { expectedPolicyRevision: 2n } })).toBe('REVISION_STALE');
+    expect(reasonOf(world, paula, { header: { expectedPolicyRevision: 0n } })).toBe('REVISION_STALE');
     expect(reasonOf(world, paula, { header: { expectedEntityRevision: 1n } })).toBe('REVISION_STALE');
-    expect(reasonOf(world, paula, { header: { expectedPolicyRevision: 1n } })).toBe('done');
+    expect(reasonOf(world, paula, { header: { expectedEntityRevision: 0n } })).toBe('done');
+    expect(reasonOf(world, paula, { header: { expectedEntityRevision: 0n } })).toBe('REVISION_STALE');
     expect(reasonOf(world, paula, { header: { expectedEntityRevision: 1n } })).toBe('done');
     const stale = command(world, paula, { header: { expectedEntityRevision: 1n } });
     expect(world.run(executeCommand, stale)).toMatchObject({

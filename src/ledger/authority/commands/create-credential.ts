@@ -37,8 +37,8 @@ export const createCredential: MutationRule<CreateCredential> = {
   }),
   apply: (draft, { kind: _, ...fields }, context) => {
     const before = draft.get('credentials', fields.credentialId);
-    requireRevision(context, before);
     if (before) throw new Refused(recordExists('credential', fields.credentialId));
+    requireRevision(context, undefined);
     requireAhead(draft, fields.expiresAt, 'create_credential.credential.expire_time');
     const harness = requireRecord(draft.get('harnesses', fields.harnessId), 'harness');
     if (harness.status === 'revoked') throw new Refused(recordMissing('harness'));

@@ -19,8 +19,8 @@ export const createDomain: MutationRule<CreateDomain> = {
     if (draft.domainId !== draft.facts.serviceDomainId || !context.operator.everywhere) {
       throw new Refused(roleMissing());
     }
-    requireRevision(context, undefined);
     if (draft.domainExists(newDomainId)) throw new Refused(recordExists('domain', newDomainId));
+    requireRevision(context, undefined);
     const row: DomainRow = {
       status: 'active',
       policyRevision: 1n,

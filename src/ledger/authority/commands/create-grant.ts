@@ -39,8 +39,8 @@ export const createGrant: MutationRule<CreateGrant> = {
   reads: ({ grantId, harnessId }) => ({ grants: [grantId], harnesses: [harnessId] }),
   apply: (draft, { kind: _, ...fields }, context) => {
     const before = draft.get('grants', fields.grantId);
-    requireRevision(context, before);
     if (before) throw new Refused(recordExists('grant', fields.grantId));
+    requireRevision(context, undefined);
     requireAhead(draft, fields.expiresAt, 'create_grant.grant.expire_time');
     const harness = requireActive(draft.get('harnesses', fields.harnessId), 'harness');
     if (harness.ownerKind !== fields.actorKind || harness.ownerId !== fields.actorId) {

@@ -207,14 +207,15 @@ export type CommandHeader = Message<"surety.authority.v1.CommandHeader"> & {
   commandId: string;
 
   /**
-   * The domain's policy revision that the command rests on; 0: not compared.
+   * The domain's policy revision that the command rests on, required.
    *
    * @generated from field: int64 expected_policy_revision = 5;
    */
   expectedPolicyRevision: bigint;
 
   /**
-   * The record's revision that the command rests on; 0: not compared.
+   * The revision of the record that the command makes or changes; 0: it must not exist yet. A workload's is its
+   * credential epoch; that of BumpPolicyRevision and the like is the domain's.
    *
    * @generated from field: int64 expected_entity_revision = 6;
    */

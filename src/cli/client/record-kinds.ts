@@ -3,9 +3,9 @@ import { AdminService } from '../../gen/surety/authority/v1/admin_service_pb.js'
 import { type Domain, SinkSchema } from '../../gen/surety/authority/v1/records_pb.js';
 import type { WorkloadRegistration } from '../../gen/surety/identity/v1/workload_pb.js';
 import { WorkloadService } from '../../gen/surety/identity/v1/workload_service_pb.js';
-import type { Channel } from '../client/service-client.js';
-import { SuretyError } from '../client/surety-error.js';
-import type { Fields } from './flat-fields.js';
+import type { Channel } from './service-client.js';
+import { SuretyError } from './surety-error.js';
+import type { Fields } from './message-fields.js';
 
 /** How records of one kind are read: their Get and List, as the contract has them. */
 export interface RecordKind {

@@ -7,8 +7,7 @@ import {
   type RegistrationSpec,
 } from '../../gen/surety/identity/v1/workload_pb.js';
 import { decodeBase64url } from '../../identity/base64url.js';
-import { UsageError } from '../failure.js';
-import type { Fields } from './flat-fields.js';
+import type { Fields } from './message-fields.js';
 import type { RecordName, Target } from './record-kinds.js';
 
 /** The cases of a command's oneof. */
@@ -32,7 +31,7 @@ export interface MutationKind {
   readonly creates: boolean;
   /** The field of the mutation that holds the whole record; undefined where it only names one. */
   readonly record?: string;
-  /** The record that it makes or changes. @throws {UsageError} where a proof within it cannot be read */
+  /** The record that it makes or changes. Its id is empty where none is named. */
   readonly target: (mutation: Fields, domainId: string) => Target;
   /** What the service sets in the record, besides its revision; undefined: nothing changes at all. */
   readonly change: (before: Fields, mutation: Fields, facts: Facts) => Fields | undefined;
@@ -76,7 +75,7 @@ function prove(summary: string, creates: boolean): MutationKind {
   return {
     summary,
     creates,
-    target: (mutation) => ({ kind: 'workload', id: registrationOf(mutation).registrationId }),
+    target: (mutation) => ({ kind: 'workload', id: registrationOf(mutation)?.registrationId ?? '' }),
     change: (before, mutation) => ({
       spec: registrationOf(mutation),
       status: before['status'] ?? RecordStatus.ACTIVE,
@@ -179,7 +178,6 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
  * The record as it will be, for people, as far as that is known before the service has decided.
  *
  * @returns undefined where there is no record to change
- * @throws {UsageError} where a proof within the mutation cannot be read
  */
 export function recordAfter(
   kind: MutationKind,
@@ -201,16 +199,17 @@ export function recordAfter(
   return after;
 }
 
-/** What a proof of possession registers; its signature is the service's to verify. */
-function registrationOf({ possessionJws }: Fields): RegistrationSpec {
+/**
+ * What a proof of possession registers; its signature is the service's to verify.
+ *
+ * @returns undefined where it cannot be read
+ */
+function registrationOf({ possessionJws }: Fields): RegistrationSpec | undefined {
   const payload = decodeBase64url(String(possessionJws).split('.')[1] ?? '');
+  if (payload === undefined) return undefined;
   try {
-    if (payload) {
-      const { registration } = fromBinary(PossessionStatementSchema, payload);
-      if (registration) return registration;
-    }
+    return fromBinary(PossessionStatementSchema, payload).registration;
   } catch {
-    // Said below, as for every other way in which it is none.
+    return undefined;
   }
-  throw new UsageError('--possession-jws: must be a proof of possession');
 }
