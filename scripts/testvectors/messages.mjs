@@ -1,4 +1,4 @@
-// The other signed messages: possession, renewal, command.
+// The other signed messages: possession, renewal, command, clearance.
 import { sha256 } from './ecdsa.mjs';
 import { executor, operator, reconciler, token } from './sign.mjs';
 import { delimited, encodeFields, integer, message } from './wire.mjs';
@@ -49,6 +49,26 @@ const FREEZE = [
   ['sink', 1, 'text'],
   ['frozen', 2, 'bool'],
 ];
+const CLEARANCE = [
+  ['audience', 1, 'text'],
+  ['incarnation', 2, 'int64'],
+  ['domain_id', 3, 'text'],
+  ['object_type', 4, 'enum'],
+  ['object_id', 5, 'text'],
+  ['version', 6, 'int64'],
+  ['predecessor_digest', 7, 'bytes'],
+  ['content_digest', 8, 'bytes'],
+  ['parent_digests', 9, 'digests'],
+  ['steps_digest', 10, 'bytes'],
+  ['classification', 11, 'enum'],
+  ['allowed_sinks', 12, 'texts'],
+  ['policy_revision', 13, 'int64'],
+  ['purpose', 14, 'enum'],
+  ['approver_spiffe_id', 15, 'text'],
+  ['receipt_id', 16, 'text'],
+  ['issued_time', 17, 'time'],
+  ['expire_time', 18, 'time'],
+];
 
 const at = (seconds) => ({ seconds: 1_790_000_000n + BigInt(seconds), nanos: 0 });
 
@@ -93,6 +113,28 @@ const command = message(COMMAND, {
   set_freeze: message(FREEZE, { sink: 'bank', frozen: true }),
 });
 
+const REVIEWED = {
+  audience: 'spiffe://surety.test/surety',
+  incarnation: 1n,
+  domain_id: 'acme.test',
+  object_type: [4, 'OBJECT_TYPE_MODEL_OUTPUT'],
+  object_id: 'answer-1',
+  version: 2n,
+  predecessor_digest: sha256('version 1'),
+  content_digest: sha256('an answer'),
+  parent_digests: [sha256('a parent'), sha256('another')].sort(Buffer.compare),
+  steps_digest: sha256('steps'),
+  classification: [3, 'DATA_CLASS_C2_RESTRICTED'],
+  allowed_sinks: ['bank', 'mail'],
+  policy_revision: 12n,
+  purpose: [1, 'CLEARANCE_PURPOSE_REVIEW'],
+  approver_spiffe_id: 'spiffe://acme.test/owner/olga',
+  receipt_id: 'receipt-00000001',
+  issued_time: at(30),
+  expire_time: at(3630),
+};
+const clearance = (change = {}) => message(CLEARANCE, { ...REVIEWED, ...change });
+
 const otherJwk = JSON.stringify(executor.privateJwk);
 const privateKey = possession({ proof_key_jwk: otherJwk }).bytes;
 const twoMutations = Buffer.concat([delimited(1, commandHeader.bytes), delimited(13, ''), delimited(15, '')]);
@@ -114,6 +156,19 @@ const ACCEPTED = [
     'The same payload under the key that is current until then.',
   ],
   ['command', 'command', command, operator, 'A freeze of one sink.'],
+  ['clearance', 'clearance', clearance(), operator, 'A review of the second version of a model output.'],
+  [
+    'clearance-first-version',
+    'clearance',
+    clearance({
+      version: 1n,
+      predecessor_digest: undefined,
+      allowed_sinks: [],
+      purpose: [2, 'CLEARANCE_PURPOSE_SCAN'],
+    }),
+    operator,
+    'A scan; no predecessor and no sinks.',
+  ],
 ];
 
 const REFUSED = [
@@ -180,6 +235,22 @@ const REFUSED = [
     operator,
     invalid('command_jws'),
     'A mutation that the schema does not have.',
+  ],
+  [
+    'clearance-empty-predecessor',
+    'clearance',
+    clearance({ version: 1n, predecessor_digest: '' }).bytes,
+    operator,
+    invalid('clearance_jws.predecessor_digest'),
+    'A default that no serializer writes.',
+  ],
+  [
+    'clearance-unknown-purpose',
+    'clearance',
+    clearance({ purpose: [3, ''] }).bytes,
+    operator,
+    invalid('clearance_jws.purpose'),
+    'A purpose that the schema does not have.',
   ],
 ];
 

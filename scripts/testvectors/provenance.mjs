@@ -144,6 +144,9 @@ function partsOf(record) {
   ];
 }
 
+const stepsDigestOf = ({ steps }) =>
+  digestVector('', '', 'surety-provenance-steps-v1', steps.map(stepPart)).sha256_hex;
+
 export const makeProvenance = () =>
   CASES.map(([name, comment, record]) => {
     const { label, encoded_hex, sha256_hex } = digestVector(
@@ -160,5 +163,7 @@ export const makeProvenance = () =>
       label,
       encoded_hex,
       provenance_digest_hex: sha256_hex,
+      // Of the steps alone, which a clearance names.
+      ...(record.steps.length === 0 ? {} : { steps_digest_hex: stepsDigestOf(record) }),
     };
   });

@@ -12,6 +12,7 @@ const MESSAGES = {
   possession: 'surety.identity.v1.PossessionStatement',
   renewal: 'surety.identity.v1.PossessionStatement',
   command: 'surety.authority.v1.AdminCommand',
+  clearance: 'surety.provenance.v1.ClearanceStatement',
 };
 export const PAYLOAD_TYPE = 'application/vnd.surety.effect.v1.transition+protobuf';
 

@@ -51,7 +51,8 @@ export function encodeFields(layout, values) {
     const value = values[name];
     if (value === undefined) continue;
     if (kind === 'text' || kind === 'bytes') parts.push(delimited(number, value));
-    else if (kind === 'texts') parts.push(...value.map((item) => delimited(number, item)));
+    else if (kind === 'texts' || kind === 'digests')
+      parts.push(...value.map((item) => delimited(number, item)));
     else if (kind === 'time') parts.push(delimited(number, timestamp(value)));
     else if (kind === 'message') parts.push(delimited(number, value.bytes));
     else if (kind === 'enum') parts.push(integer(number, value[0]));
@@ -67,6 +68,7 @@ export function jsonFields(layout, values) {
     const value = values[name];
     if (value === undefined) continue;
     if (kind === 'bytes') json[name] = Buffer.from(value).toString('base64');
+    else if (kind === 'digests') json[name] = value.map((item) => Buffer.from(item).toString('base64'));
     else if (kind === 'time') json[name] = timestampJson(value);
     else if (kind === 'int64') json[name] = String(value);
     else if (kind === 'message') json[name] = value.json;

@@ -8,6 +8,7 @@ import { eventDigest } from '../../src/ledger/event/event-digest.js';
 import {
   type ProvenanceContent,
   provenanceDigest,
+  stepsDigest,
   type StepContent,
 } from '../../src/ledger/provenance/provenance-digest.js';
 import type { ObjectType, OriginKind, StepKind } from '../../src/ledger/provenance/records.js';
@@ -73,6 +74,7 @@ interface RecordVector {
   record: WireRecord;
   encoded_hex: string;
   provenance_digest_hex: string;
+  steps_digest_hex?: string;
 }
 
 function load<T>(file: string): T[] {
@@ -216,8 +218,9 @@ describe('each digest is made of the parts that its vector names', () => {
 describe('provenance digests', () => {
   test.each(load<RecordVector>('provenance.json').map((vector) => [vector.name, vector] as const))(
     '%s',
-    (_, { domain_id, record, encoded_hex, provenance_digest_hex }) => {
+    (_, { domain_id, record, encoded_hex, provenance_digest_hex, steps_digest_hex }) => {
       const steps = record.steps.map(stepOf);
+      if (steps.length > 0) expect(stepsDigest(steps).toString('hex')).toBe(steps_digest_hex);
       expect(provenanceDigest(domain_id, contentOf(record), steps).toString('hex')).toBe(
         provenance_digest_hex,
       );

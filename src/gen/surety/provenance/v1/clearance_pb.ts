@@ -87,8 +87,8 @@ export type ClearanceStatement = Message<"surety.provenance.v1.ClearanceStatemen
   parentDigests: Uint8Array[];
 
   /**
-   * The digest of its steps, 32 bytes, required: SHA-256 of the list of steps in the canonical encoding of provenance
-   * records, with the label `surety-provenance-steps-v1`.
+   * The digest of its steps, 32 bytes, required: SHA-256 of the label `surety-provenance-steps-v1` and then each step, in order,
+   * in the canonical encoding of provenance records. The test vectors have some.
    *
    * @generated from field: bytes steps_digest = 10;
    */
