@@ -8,6 +8,14 @@ import type { PipelineConnection } from '../store/connection.js';
 import type { ConnectionPool } from '../store/connection-pool.js';
 import { StoreError } from '../store/store-error.js';
 import { laneStatement, writeStatements } from '../store/write-statements.js';
+import {
+  type Attempt,
+  done,
+  failedAttempt,
+  isAfterCommit,
+  type Unanswered,
+  type Verdict,
+} from './attempt.js';
 import type { Faults } from './faults.js';
 import type { LaneObserver } from './lane-observer.js';
 
@@ -43,9 +51,6 @@ const RECOVERY_PAUSE_MS = 200;
 /** When a caller may come back, in microseconds. */
 const RETRY_SOON = 250_000n;
 const RETRY_LATER = 1_000_000n;
-
-type Verdict = { readonly item: Pending; readonly outcome: Outcome<unknown> };
-
 /**
  * Serves one domain, one transaction at a time (architecture.md): while a batch commits, the next commands queue up and
  * are then taken together.
@@ -108,9 +113,8 @@ export class Lane {
     const keys = new Set<string>();
     while (this.queue.length > 0 && batch.length < this.parts.batchLimit) {
       const item = this.queue[0] as Pending;
-      if (item.deadline !== undefined && item.deadline <= performance.now()) {
+      if (lapsed(item)) {
         this.queue.shift();
-        item.resolve(refused(refusal('DEADLINE_PASSED', 'The deadline passed before the call was begun.')));
         continue;
       }
       if (item.decision.exclusive === true && batch.length > 0) break;
@@ -148,7 +152,7 @@ export class Lane {
   /** One by one, so that a command that cannot be done fails alone. */
   private async serveEach(batch: readonly Pending[]): Promise<void> {
     for (const [i, item] of batch.entries()) {
-      if (await this.serve([item])) continue;
+      if (lapsed(item) || (await this.serve([item]))) continue;
       // To wait out a store that is away once per command would hold up the lane for minutes.
       return this.release(this.failAll(batch.slice(i + 1), unavailable()));
     }
@@ -330,48 +334,19 @@ export class Lane {
   }
 }
 
-type Attempt =
-  | { readonly kind: 'done'; readonly verdicts: Verdict[]; readonly healthy: boolean }
-  /** Nothing was done; trying again may help. */
-  | { readonly kind: 'again' }
-  /** Nothing was done, for want of a connection. */
-  | { readonly kind: 'away' }
-  /** Nothing was done, and trying again will not help: a bug, or a row that the database refuses. */
-  | { readonly kind: 'permanent'; readonly error: unknown };
-
-/** COMMIT was sent and got no answer: what the batch would answer if it took effect. */
-interface Unanswered {
-  readonly kind: 'unanswered';
-  /** The lane's number of the batch. */
-  readonly number: bigint;
-  readonly verdicts: Verdict[];
-  readonly set: WorkingSet;
-}
-
-function done(verdicts: Verdict[], healthy: boolean): Attempt {
-  return { kind: 'done', verdicts, healthy };
-}
-
-function failedAttempt(error: unknown, transient: 'again' | 'away'): Attempt {
-  const passes = error instanceof StoreError ? error.transient : isInjected(error);
-  return passes ? { kind: transient } : { kind: 'permanent', error };
-}
-
-function isInjected(error: unknown): boolean {
-  return error instanceof Error && error.name === 'InjectedFault';
-}
-
-/** The fault between COMMIT and reply: what it hits is committed, but nobody was told. */
-function isAfterCommit(error: unknown): boolean {
-  return isInjected(error) && (error as Error).message.endsWith('after-commit');
-}
-
 /**
  * Decides the commands in order, each seeing what those before it made. Throws where one of them looked at a row that
  * another one brought in: alone, it reads all that it names.
  */
 function decideAll(set: WorkingSet, batch: readonly Pending[]): Verdict[] {
   return batch.map((item) => ({ item, outcome: runDecision(set, item.decision, item.command) }));
+}
+
+/** Whether the deadline passed before anything was begun; the caller is told so. */
+function lapsed(item: Pending): boolean {
+  if (item.deadline === undefined || item.deadline > performance.now()) return false;
+  item.resolve(refused(refusal('DEADLINE_PASSED', 'The deadline passed before the call was begun.')));
+  return true;
 }
 
 function refused(reason: Refusal): Outcome<unknown> {

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { CommandBase, Decision } from '../../src/ledger/decision.js';
 import { accept } from '../../src/ledger/decision.js';
+import { expireEffect } from '../../src/ledger/effect/expire-effect.js';
 import {
   DOMAIN,
   type EffectWorld,
@@ -183,6 +184,23 @@ describe('commands that must not share a batch', () => {
     ]);
     expect(outcomes.every((outcome) => outcome.ok)).toBe(true);
     await expect.poll(() => replica.tally.batches).toEqual([2, 1, 1]);
+  });
+
+  test('a key that one command frees is taken by the next, in one batch', async () => {
+    replica = laneReplica(world.database.serviceUrl);
+    const effectKey = freshId('key');
+    const brief = await reserveCall(healthy, workers.grantId, { effectKey, reservationTtl: 1n });
+    const { effectId } = await done(submit(healthy, brief));
+    const next = await reserveCall(healthy, workers.grantId, { effectKey });
+    const [swept, taken] = await Promise.all([
+      replica.lanes.submit(expireEffect, { domainId: DOMAIN, commandId: freshId('sweep'), effectId }),
+      submit(replica, next),
+    ]);
+    expect(swept).toMatchObject({ ok: true, reply: { changed: true } });
+    expect(taken).toMatchObject({ ok: true, reply: { duplicate: false } });
+    await expect.poll(() => replica.tally.batches).toEqual([2]);
+    expect(replica.tally.retries).toBe(0);
+    await expectSound(world.admin);
   });
 
   test('one use left and a burst of reservations in one batch: one', async () => {

@@ -209,6 +209,26 @@ describe('a poisoned command', () => {
     await expectSound(world.admin);
   });
 
+  test('holds nobody up beyond its deadline: what was not begun by then is not', async () => {
+    const poison = freshId('poison');
+    await sabotage('effects', { when: `NEW.effect_key = '${poison}'`, body: raise('40001') });
+    const calls = [
+      await reserveCall(healthy, workers.grantId, { effectKey: poison }),
+      await make('reserve'),
+      await make('reserve'),
+    ] as const;
+    // They are retried together for some 300 ms, then the poisoned one alone for as long.
+    const [bad, hasty, patient] = await Promise.all([
+      submit(replica, calls[0]),
+      submit(replica, calls[1], performance.now() + 150),
+      submit(replica, calls[2], performance.now() + 60_000),
+    ]);
+    expect(bad).toMatchObject({ ok: false, refusal: { reason: 'STORE_UNAVAILABLE' } });
+    expect(hasty).toMatchObject({ ok: false, refusal: { reason: 'DEADLINE_PASSED' } });
+    expect(patient).toMatchObject({ ok: true, reply: { duplicate: false } });
+    expect(await submit(healthy, calls[1])).toMatchObject({ ok: true, reply: { duplicate: false } });
+  });
+
   test('whose text Postgres cannot hold fails alone', async () => {
     const { outcomes } = await burst('a key with a \0');
     expect(outcomes.map(({ status }) => status)).toEqual(

@@ -191,14 +191,17 @@ export function giveGrant(store: MemoryStore, ids: Ids, shape: (typeof GRANT_SHA
 /** Registers a workload, or renews it for another process of it. */
 export function register(store: MemoryStore, ids: Ids, workload: Workload): void {
   const before = store.get('registrations', workload.id);
+  // Another process of the same session, or the same process in another session: each is one that was not told to send.
+  const sameSession = before && before.credentialEpoch % 2n === 1n ? before : undefined;
+  const sameProcess = sameSession ? undefined : before;
   const registration: RegistrationRow = {
     registrationId: workload.id,
     workloadId: workload.reconciler ? 'effect-system:ledger' : 'payments',
     role: workload.reconciler ? 'effect_reconciler' : 'effect_executor',
     recipientScope: '*',
-    processId: ids.next('pid'),
-    processStartTime: store.now,
-    sessionId: ids.next('session'),
+    processId: sameProcess?.processId ?? ids.next('pid'),
+    processStartTime: sameProcess?.processStartTime ?? store.now,
+    sessionId: sameSession?.sessionId ?? ids.next('session'),
     spiffeId: workload.caller.spiffeId,
     certificateBinding: 'spiffe_id',
     certificateDigest: null,
