@@ -133,6 +133,26 @@ describe('a change', () => {
     expect((await run(['get-domain', ACME])).out).toMatch(/sinks\[mail\]\.send_window +40s\n/);
   });
 
+  test('with --force is then built anew on what it finds', async () => {
+    const pipe = path.join(folder, 'forced.pipe');
+    execFileSync('mkfifo', [pipe]);
+    const args = inAcme('put-sink mail --send-window 20s --force');
+    const forced = runCommand(['admin', ...args, ...connection(OPERATOR, pipe)]);
+    const key = readFileSync(world.layout.signingKeys[OPERATOR]?.pem ?? '');
+    const first = await open(pipe, 'w');
+    expect((await run(inAcme('put-sink mail --settle-time 7m'))).code).toBe(0);
+    await first.writeFile(key);
+    await first.close();
+    expect(await forced).toMatchObject({
+      code: 0,
+      err: '',
+      out: expect.stringMatching(/sink mail +revision 5\n/),
+    });
+    const { out } = await run(['get-domain', ACME]);
+    expect(out).toMatch(/sinks\[mail\]\.send_window +20s\n/);
+    expect(out).toMatch(/sinks\[mail\]\.settle_time +420s\n/);
+  });
+
   test('that is wrong says every field, and changes nothing: exit 1', async () => {
     const before = await head();
     const wrong = await run(inAcme('create-grant g-1 --principal-id paula --actions a --actions a'));

@@ -2,9 +2,10 @@ import { parseArgs } from 'node:util';
 import { AdminService } from '../../gen/surety/authority/v1/admin_service_pb.js';
 import type { AdminCommand, CommandHeader } from '../../gen/surety/authority/v1/command_pb.js';
 import { WorkloadService, type WhoAmIResponse } from '../../gen/surety/identity/v1/workload_service_pb.js';
-import { signCommand } from '../../identity/sign.js';
+import { type SigningKey, signCommand } from '../../identity/sign.js';
 import { commandHeader } from '../client/admin-session.js';
 import { readBasis } from '../client/current-revisions.js';
+import type { Channel } from '../client/service-client.js';
 import { SuretyError } from '../client/surety-error.js';
 import { EXIT_FAILED, UsageError } from '../failure.js';
 import { CONNECTION_OPTIONS, type Connection, openConnection } from './connection.js';
@@ -60,11 +61,13 @@ export async function sendMutation(
   const told = readArguments(command, args);
   const connection = openConnection(told.values);
   try {
+    let key: SigningKey | undefined;
     for (let build = 1; ; build += 1) {
       const prepared = await prepare(command, told, connection);
       if (told.dryRun) return show(command, prepared, terminal);
       try {
-        return await send(command, prepared, connection, terminal);
+        key ??= connection.signingKey();
+        return await send(command, prepared, connection.channel, key, terminal);
       } catch (error) {
         if (!(told.force && build < MAX_BUILDS && isStale(error))) throw error;
       }
@@ -164,10 +167,11 @@ function show(
 async function send(
   { name }: MutationCommand,
   { header, mutation, target }: Prepared,
-  { channel, signingKey }: Connection,
+  channel: Channel,
+  key: SigningKey,
   terminal: Terminal,
 ): Promise<number> {
-  const jws = await signCommand({ header, mutation }, signingKey());
+  const jws = await signCommand({ header, mutation }, key);
   try {
     const answer = await executeExactly(channel.service(AdminService), jws, ({ code, reason }) => {
       terminal.err(`surety admin: ${[code, reason].join(' ').trim()}: the same command is sent again\n`);
