@@ -41,11 +41,16 @@ const SAMPLES = {
   'bytea[]': '{}',
 };
 
+/** Columns that hold only certain texts. */
+const CHOICES: Readonly<Record<string, string>> = { 'clearance_receipts.purpose': 'review' };
+
 /** A row for a table that is still empty, so that a trigger for each row has one to refuse. */
 export async function seedRow(admin: pg.Client, name: TableName, domainId: string): Promise<void> {
   const { rows } = await admin.query(`SELECT FROM ${name} LIMIT 1`);
   if (rows.length > 0) return;
-  const values = Object.values(TABLES[name].columns).map((type) => SAMPLES[type as keyof typeof SAMPLES]);
+  const values = Object.entries(TABLES[name].columns).map(
+    ([field, type]) => CHOICES[`${name}.${field}`] ?? SAMPLES[type as keyof typeof SAMPLES],
+  );
   const places = ['$1', ...values.map((_, i) => `$${i + 2}`)];
   await admin.query(`INSERT INTO ${name} (${columnsOf(name).join(', ')}) VALUES (${places.join(', ')})`, [
     domainId,
