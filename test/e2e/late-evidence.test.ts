@@ -283,6 +283,19 @@ describe('a contradiction', () => {
     expect(await rig.done('start', executor, next)).toMatchObject({ duplicate: false });
   });
 
+  test('and a reservation under its key at the same moment: one of them has the key', async () => {
+    for (let round = 1; round <= 4; round += 1) {
+      const effectKey = `refund:${rig.now}-race-${round}`;
+      const target = await settled(FAILED, effectKey);
+      const [late, reserved] = await Promise.allSettled([acknowledge(target), reserveUnder(effectKey)]);
+      expect(late).toMatchObject({ value: { metadata: { late_evidence: 'kept' } } });
+      const { disputed, holdsKey } = await executor.look(target.effectId);
+      expect({ disputed, holdsKey }).toEqual({ disputed: true, holdsKey: reserved.status === 'rejected' });
+      if (reserved.status === 'rejected')
+        expect(reserved.reason).toMatchObject({ reason: 'EFFECT_KEY_BUSY' });
+    }
+  });
+
   test('of a success that it denies: disputed, and the key stays', async () => {
     const target = await settled(SUCCEEDED);
     await acknowledge(target, { to: FAILED });

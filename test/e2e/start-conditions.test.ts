@@ -106,7 +106,7 @@ describe('rule 10: the grant, needed at a start and recorded later', () => {
 });
 
 describe('rule 11: only at a start', () => {
-  test('before the earliest of the time to live, the grant and the event', async () => {
+  test('before its time is over, to the microsecond', async () => {
     const reservationTtl = { seconds: 10n, nanos: 0 };
     const [inTime, late] = [await rig.prepared({ reservationTtl }), await rig.prepared({ reservationTtl })];
     await rig.move(10n * SECOND - 1n);
