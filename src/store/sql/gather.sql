@@ -1,5 +1,6 @@
 -- What batches read, by keys ($2 and further) of one domain ($1). Every lookup by several keys goes through a LATERAL
 -- subquery with LIMIT, so that a plan made while a table was empty still uses its exact index when it is full.
+-- An ORDER BY does the same where there is no least number: it keeps the lookup from being joined the other way around.
 -- Where a record has at most so many rows, the LIMIT is one more, so that a row too many is found.
 -- Lookups by a table's own key are generated from the table descriptions; these are the joined ones.
 
@@ -88,11 +89,15 @@ CROSS JOIN LATERAL (
 
 -- name: versions_of_registrations
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-JOIN registration_versions AS t ON t.domain_id = $1 AND t.registration_id = k.id
+CROSS JOIN LATERAL (
+  SELECT * FROM registration_versions WHERE domain_id = $1 AND registration_id = k.id ORDER BY credential_epoch
+) AS t
 
 -- name: versions_with_keys
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-JOIN registration_versions AS t ON t.domain_id = $1 AND t.proof_key_thumbprint = k.id
+CROSS JOIN LATERAL (
+  SELECT * FROM registration_versions WHERE domain_id = $1 AND proof_key_thumbprint = k.id ORDER BY proof_key_thumbprint
+) AS t
 
 -- name: audit_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -168,7 +173,10 @@ CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.a
 -- name: executor_versions_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT executor_registration_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
-JOIN registration_versions AS t ON t.domain_id = $1 AND t.registration_id = e.executor_registration_id
+CROSS JOIN LATERAL (
+  SELECT * FROM registration_versions
+  WHERE domain_id = $1 AND registration_id = e.executor_registration_id ORDER BY credential_epoch
+) AS t
 
 -- name: key_holders_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -214,7 +222,7 @@ CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e
 
 -- name: transitions_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-JOIN transitions AS t ON t.domain_id = $1 AND t.effect_id = k.id
+CROSS JOIN LATERAL (SELECT * FROM transitions WHERE domain_id = $1 AND effect_id = k.id ORDER BY step) AS t
 
 -- name: steps_of_records
 SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)

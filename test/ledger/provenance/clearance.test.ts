@@ -96,6 +96,11 @@ describe('what does not clear is refused by name', () => {
       rule('clearance_independence'),
     ],
     [
+      'one approver with two keys',
+      (review, scan) => [review, { ...scan, approverSpiffeId: OLGA }],
+      rule('clearance_independence'),
+    ],
+    [
       'one key for both',
       (review, scan) => [review, { ...scan, keyThumbprint: 'olga-key' }],
       rule('clearance_independence'),
