@@ -15,6 +15,8 @@ import { type Dice, MAKERS, type MoveName, settlement } from './moves.js';
 /** Some twenty thousand commands; more with SURETY_TEST_HISTORIES. */
 const HISTORIES = Number(process.env['SURETY_TEST_HISTORIES'] ?? 150);
 
+const TIME_LIMIT_MS = 30_000 + 200 * HISTORIES;
+
 /** What must have been seen, or the actors have become too tame to show anything. */
 const SEEN = [
   'effect.reserve ok',
@@ -176,29 +178,34 @@ function bringToAnEnd(history: History): void {
 }
 
 describe('random histories of random actors', () => {
-  test('keep every promise, and come to an end', () => {
-    const seen = new Set<string>();
-    let commands = 0;
-    let batches = 0;
-    fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 500, size: 'max' }), (steps) => {
-        const history = new History();
-        history.run(steps);
-        expectSound(history.batched);
-        bringToAnEnd(history);
-        expectSound(history.batched);
-        commands += history.submitted;
-        batches += history.batches;
-        for (const word of history.outcomes.keys()) seen.add(word);
-        for (const { lateEvidenceCount, disputed } of history.batched.all('effects')) {
-          if (lateEvidenceCount > 0) seen.add('late evidence');
-          if (disputed) seen.add('disputed');
-        }
-      }),
-      { numRuns: HISTORIES },
-    );
-    expect(SEEN.filter((word) => !seen.has(word))).toEqual([]);
-    expect(commands).toBeGreaterThan(HISTORIES * 100);
-    expect(batches).toBeLessThan(commands);
-  }, 120_000);
+  test(
+    'keep every promise, and come to an end',
+    () => {
+      const seen = new Set<string>();
+      let commands = 0;
+      let batches = 0;
+      fc.assert(
+        fc.property(fc.array(step, { minLength: 1, maxLength: 500, size: 'max' }), (steps) => {
+          const history = new History();
+          history.run(steps);
+          expectSound(history.batched);
+          bringToAnEnd(history);
+          expectSound(history.batched);
+          commands += history.submitted;
+          batches += history.batches;
+          for (const word of history.outcomes.keys()) seen.add(word);
+          for (const { lateEvidenceCount, disputed } of history.batched.all('effects')) {
+            if (lateEvidenceCount > 0) seen.add('late evidence');
+            if (disputed) seen.add('disputed');
+          }
+        }),
+        // A failure is not made smaller for longer than this.
+        { numRuns: HISTORIES, interruptAfterTimeLimit: TIME_LIMIT_MS, markInterruptAsFailure: true },
+      );
+      expect(SEEN.filter((word) => !seen.has(word))).toEqual([]);
+      expect(commands).toBeGreaterThan(HISTORIES * 100);
+      expect(batches).toBeLessThan(commands);
+    },
+    2 * TIME_LIMIT_MS,
+  );
 });
