@@ -52,7 +52,7 @@ export interface LivingOperator {
   readonly sessions: readonly AdminSession[];
 }
 
-/** Two services on one database, and callers of any name, each with a connection to both that lives. */
+/** Services on one database, two unless told otherwise, and callers of any name, each with a connection to each that lives. */
 export class ReplicatedWorld {
   /** What the callers that were made here present, by SPIFFE ID. */
   readonly certificates = new Map<string, Certificate>();
@@ -63,11 +63,12 @@ export class ReplicatedWorld {
     readonly replicas: readonly ServiceProcess[],
   ) {}
 
-  static async open(): Promise<ReplicatedWorld> {
+  static async open({ replicas = 2 } = {}): Promise<ReplicatedWorld> {
     const pki = await OwnPki.create();
     try {
       const world = await openE2eWorld({ globex: true, tls: pki.tls });
-      return new ReplicatedWorld(world, pki, [world.service, await world.startReplica()]);
+      const further = Array.from({ length: replicas - 1 }, () => world.startReplica());
+      return new ReplicatedWorld(world, pki, [world.service, ...(await Promise.all(further))]);
     } catch (error) {
       pki.remove();
       throw error;
