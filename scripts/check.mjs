@@ -53,8 +53,11 @@ for (const [name, command, args] of steps) {
   const good = result.status === 0;
   if (!good) failed += 1;
   process.stdout.write(`${good ? 'ok    ' : 'FAILED'} ${name}\n`);
-  if (!good) process.stdout.write(`${result.stdout ?? ''}${result.stderr ?? ''}${result.error?.message ?? ''}\n`);
+  if (!good)
+    process.stdout.write(`${result.stdout ?? ''}${result.stderr ?? ''}${result.error?.message ?? ''}\n`);
 }
 const package_ = JSON.parse(readFileSync('package.json', 'utf8'));
-process.stdout.write(failed === 0 ? `${package_.name} ${package_.version} is clean\n` : `${failed} checks failed\n`);
+process.stdout.write(
+  failed === 0 ? `${package_.name} ${package_.version} is clean\n` : `${failed} checks failed\n`,
+);
 process.exitCode = failed === 0 ? 0 : 1;

@@ -116,7 +116,9 @@ function scalarOf(type: ScalarType, what: Nonsense): unknown {
     case ScalarType.DOUBLE:
     case ScalarType.FLOAT:
       return Number(what.integer);
-    default:
+    case ScalarType.INT32:
+    case ScalarType.SINT32:
+    case ScalarType.SFIXED32:
       return Number(BigInt.asIntN(32, what.integer));
   }
 }
