@@ -15,6 +15,7 @@ import { RoleHandle } from './demo/role-handle.js';
 import { setUpDomain } from './demo/set-up-domain.js';
 import { tellStory } from './demo/story.js';
 import { Timeline } from './demo/timeline.js';
+import { Undoing } from './demo/undoing.js';
 
 const DOMAIN = 'acme.test';
 const SERVICE_DOMAIN = 'surety.test';
@@ -44,19 +45,21 @@ export async function demo(args: readonly string[]): Promise<number> {
   const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
   // As root, Postgres runs as another user, who has to get through to its folder.
   await chmod(state, 0o711);
-  const stops: (() => Promise<void> | void)[] = [
-    () => rm(state, { recursive: true, force: true }),
-    () => removeEmbeddedPostgres(path.join(state, 'postgres')),
-  ];
+  const undoing = new Undoing();
   const interrupted = new Promise<never>((_resolve, reject) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
     }
   });
+  const playing = play(state, timeline, tell, undoing);
   try {
-    await Promise.race([play(state, timeline, tell, stops), interrupted]);
+    await Promise.race([playing, interrupted]);
   } finally {
-    for (const stop of stops.reverse()) await stop();
+    await undoing.run();
+    // Interrupted, it stumbles over what is gone; only then nothing is written any more.
+    await playing.catch(() => {});
+    await removeEmbeddedPostgres(path.join(state, 'postgres'));
+    await rm(state, { recursive: true, force: true });
   }
   if (json) process.stdout.write(`${JSON.stringify(timeline.toJson())}\n`);
   for (const surprise of timeline.surprises) process.stderr.write(`surety demo: ${surprise}\n`);
@@ -67,24 +70,21 @@ async function play(
   state: string,
   timeline: Timeline,
   tell: ((line: string) => void) | undefined,
-  stops: (() => Promise<void> | void)[],
+  undoing: Undoing,
 ): Promise<void> {
   tell?.('Surety demo: a service, a harness, two executors and a reconciler, each with its own certificate.');
   tell?.('');
   const layout = await ensureDevelopmentCertificates({ directory: path.join(state, 'certs') });
   const [listen, adminListen] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
-  const service = startService(state, listen, adminListen);
-  stops.push(() => stopService(service));
+  const service = await undoing.begin(() => startService(state, listen, adminListen), stopService);
   await untilReady(service, adminListen);
 
-  const channels = {
-    operator: await channelOf(layout, listen, OPERATOR),
-    auditor: await channelOf(layout, listen, AUDITOR),
-  };
-  stops.push(() => {
-    channels.operator.close();
-    channels.auditor.close();
-  });
+  const connect = (spiffeId: string): Promise<Channel> =>
+    undoing.begin(
+      () => channelOf(layout, listen, spiffeId),
+      (channel) => channel.close(),
+    );
+  const channels = { operator: await connect(OPERATOR), auditor: await connect(AUDITOR) };
   const signingKey = layout.signingKeys[OPERATOR];
   if (!signingKey) throw new Error(`no signing key of ${OPERATOR}`);
   const admin = new AdminSession(channels.operator, importSigningKey(await readFile(signingKey.pem, 'utf8')));
@@ -100,13 +100,13 @@ async function play(
     const spiffeId = `spiffe://${DOMAIN}/${name}`;
     const files = layout.callers[spiffeId];
     if (!files) throw new Error(`no certificate of ${spiffeId}`);
-    const handle = await RoleHandle.start(name, spiffeId, {
-      role: kind,
-      target: listen,
-      files: { certificate: files.cert, key: files.key, roots: layout.serviceBundle },
-    });
-    stops.push(() => handle.stop());
-    return handle;
+    const start = (): Promise<RoleHandle> =>
+      RoleHandle.start(name, spiffeId, {
+        role: kind,
+        target: listen,
+        files: { certificate: files.cert, key: files.key, roots: layout.serviceBundle },
+      });
+    return undoing.begin(start, (handle) => handle.stop());
   };
   const bank = new FakeBank();
   await tellStory(
@@ -158,7 +158,8 @@ function startService(state: string, listen: string, adminListen: string): Child
 async function untilReady(service: ChildProcess, adminListen: string): Promise<void> {
   const until = Date.now() + START_TIMEOUT_MS;
   while (Date.now() < until) {
-    if (service.exitCode !== null) throw new Error(`the service ended with code ${service.exitCode}`);
+    const ended = service.exitCode ?? service.signalCode;
+    if (ended !== null) throw new Error(`the service ended with ${ended}`);
     const ready = await fetch(`http://${adminListen}/readyz`).then(
       (response) => response.ok,
       () => false,

@@ -150,16 +150,29 @@ describe('surety demo', () => {
     nothingIsLeft(state);
   }, 120_000);
 
-  test('that is interrupted leaves nothing behind, and fails', async () => {
-    const demo = startDemo([]);
-    await partsOf(demo);
-    const state = stateOf();
-    demo.child.kill('SIGINT');
-    const { code, out } = await demo.ended;
-    expect(code).toBe(1);
-    expect(out).toMatch(/^Surety demo: /);
-    nothingIsLeft(state);
-  }, 120_000);
+  test.each([
+    { moment: 'before anything runs', processes: 0 },
+    { moment: 'while its service starts', processes: 1 },
+    { moment: 'while its parts are started', processes: 5 },
+  ])(
+    'that is interrupted $moment leaves nothing behind, and fails',
+    async ({ processes }) => {
+      const demo = startDemo([]);
+      await expect.poll(() => readdirSync(temporary).length, { timeout: 60_000 }).toBe(1);
+      const state = stateOf();
+      const children = (): number =>
+        descendantsOf(demo.pid).filter(({ parentPid }) => parentPid === demo.pid).length;
+      await expect.poll(children, { timeout: 60_000 }).toBeGreaterThanOrEqual(processes);
+      demo.child.kill('SIGINT');
+      expect(await demo.ended).toMatchObject({
+        code: 1,
+        out: expect.stringMatching(/^Surety demo: /),
+        err: expect.stringContaining('stopped by SIGINT'),
+      });
+      nothingIsLeft(state);
+    },
+    120_000,
+  );
 });
 
 describe('a timeline', () => {

@@ -59,6 +59,7 @@ export class RoleHandle {
     action: string,
     parameters: Readonly<Record<string, string>>,
   ): Promise<Readonly<Record<string, string>>> {
+    if (!this.child.connected) throw new Error(`${this.name} has ended`);
     const id = this.next;
     this.next += 1;
     const answered = this.answer(id);
