@@ -65,6 +65,8 @@ async function signed(mutation: Mutation, header: Header = {}, key = rootKey): P
     incarnation: 1n,
     domainId: ACME,
     commandId: randomBytes(18).toString('base64url'),
+    // Nothing here raises it; an entity revision of 0, the default, is that of a record that is not there yet.
+    expectedPolicyRevision: 1n,
     reason: 'a test',
     issuedTime: timestampFromMs(now),
     expireTime: timestampFromMs(now + 300_000),
@@ -245,9 +247,16 @@ describe('who may command what', () => {
     },
   });
 
+  /** What a freeze rests on. */
+  async function domainRevision(): Promise<bigint> {
+    const { rows } = await world.sql.query('SELECT revision FROM domains WHERE domain_id = $1', [ACME]);
+    return BigInt(rows[0].revision);
+  }
+
   /** What becomes of a command: the reason, or `done`. */
   async function outcome(operator: LivingOperator, mutation: Mutation, domainId = ACME): Promise<string> {
-    const command = await signed(mutation, { domainId }, operator.key);
+    const expectedEntityRevision = mutation.case === 'setFreeze' ? await domainRevision() : 0n;
+    const command = await signed(mutation, { domainId, expectedEntityRevision }, operator.key);
     return send(command, operator.channels[1] as Channel).then(
       () => 'done',
       (error: SuretyError) => error.reason,
