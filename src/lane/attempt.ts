@@ -1,5 +1,5 @@
 import type { Outcome } from '../ledger/decision.js';
-import type { WorkingSet } from '../ledger/working-set.js';
+import type { RowChange, WorkingSet } from '../ledger/working-set.js';
 import { StoreError } from '../store/store-error.js';
 import type { Pending } from './lane.js';
 
@@ -26,6 +26,8 @@ export interface Unanswered {
   readonly number: bigint;
   readonly verdicts: Verdict[];
   readonly set: WorkingSet;
+  /** What it would have changed. */
+  readonly rows: readonly RowChange[];
 }
 
 /** The batch has its answers; `healthy`: its connection can carry another. */

@@ -1,4 +1,5 @@
 import type { Outcome } from '../ledger/decision.js';
+import type { RowChange } from '../ledger/working-set.js';
 
 /** What the lanes tell whoever keeps metrics and the log; none of it may throw. */
 export interface LaneObserver {
@@ -8,6 +9,8 @@ export interface LaneObserver {
   phases(gatherMs: number, decideMs: number, commitMs: number): void;
   /** @param ms from queueing to release */
   commandDone(kind: string, ms: number, outcome: Outcome<unknown>): void;
+  /** What a batch changed, once its COMMIT is known to have taken effect. */
+  committed(rows: readonly RowChange[]): void;
   retried(): void;
   commitUnknown(): void;
   regressed(domainId: string): void;
@@ -18,6 +21,7 @@ export const SILENT_OBSERVER: LaneObserver = {
   batchDone: () => undefined,
   phases: () => undefined,
   commandDone: () => undefined,
+  committed: () => undefined,
   retried: () => undefined,
   commitUnknown: () => undefined,
   regressed: () => undefined,

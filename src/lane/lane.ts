@@ -2,7 +2,7 @@ import type { AuditCodec } from '../ledger/audit/records.js';
 import type { CommandBase, Decision, Outcome } from '../ledger/decision.js';
 import { type Refusal, refusal } from '../ledger/refusal.js';
 import { runDecision } from '../ledger/run-decision.js';
-import type { WorkingSet } from '../ledger/working-set.js';
+import type { RowChange, WorkingSet } from '../ledger/working-set.js';
 import { commitBatch, didCommit, gatherBatch, type SeenHead } from '../store/batch-transaction.js';
 import type { PipelineConnection } from '../store/connection.js';
 import type { ConnectionPool } from '../store/connection-pool.js';
@@ -236,9 +236,9 @@ export class Lane {
       : [];
     if (writes) this.batch = number;
     if (!(await this.commit(connection, statements, kinds))) {
-      return { kind: 'unanswered', number, verdicts, set: gathered.set };
+      return { kind: 'unanswered', number, verdicts, set: gathered.set, rows: changes.rows };
     }
-    this.remember(gathered.set);
+    this.remember(gathered.set, changes.rows);
     this.parts.observer.phases(
       decideStart - gatherStart,
       commitStart - decideStart,
@@ -277,7 +277,7 @@ export class Lane {
     while (performance.now() < until) {
       const committed = await this.askOnce(lost.number);
       if (committed === true) {
-        this.remember(lost.set);
+        this.remember(lost.set, lost.rows);
         return done(lost.verdicts, true);
       }
       if (committed === false) return { kind: 'again' };
@@ -302,7 +302,9 @@ export class Lane {
     }
   }
 
-  private remember(set: WorkingSet): void {
+  /** A batch took effect. */
+  private remember(set: WorkingSet, rows: readonly RowChange[]): void {
+    this.parts.observer.committed(rows);
     this.seen = {
       incarnation: set.facts.incarnation,
       seq: set.head.seq,

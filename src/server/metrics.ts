@@ -2,12 +2,15 @@ import { status } from '@grpc/grpc-js';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { LaneObserver } from '../lane/lane-observer.js';
 import type { Outcome } from '../ledger/decision.js';
+import type { EffectRow, TransitionRow } from '../ledger/effect/records.js';
 import type { CallObserver, CallRecord } from '../rpc/call-record.js';
 
 /** Seconds; from a cached read to the deadline ceiling. */
 const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
 /** Seconds; from a pipelined flight on one machine to its timeouts. */
 const STORE_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 15];
+/** Seconds; beyond 60 the evidence is refused. */
+const SKEW_BUCKETS = [0.01, 0.1, 0.5, 1, 2, 5, 10, 20, 30, 45, 60];
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** What is asked for its value whenever metrics are read. */
@@ -93,7 +96,29 @@ export class Metrics implements CallObserver {
       'surety_store_regressed_total',
       'Domains that were stopped because the store went back.',
     );
+    const skew = histogram(
+      'surety_evidence_skew_seconds',
+      "How far the evidence's time lay from the store's clock, either way.",
+      SKEW_BUCKETS,
+      ['role'],
+    );
+    const late = counter('surety_late_evidence_total', 'Pieces of late evidence that were kept.');
+    const disputed = counter(
+      'surety_effects_disputed_total',
+      'Effects whose terminal state is contradicted by late evidence: each wants a person.',
+    );
     return {
+      committed: (rows) => {
+        for (const { table, before, after } of rows) {
+          if (table === 'transitions' && after) {
+            const receipt = after as TransitionRow;
+            skew.observe({ role: receipt.role }, Math.abs(Number(receipt.skew)) / 1e6);
+            if (receipt.late) late.inc();
+          } else if (table === 'effects' && after) {
+            if ((after as EffectRow).disputed && !(before as EffectRow | undefined)?.disputed) disputed.inc();
+          }
+        }
+      },
       batchDone: (size, ms) => {
         batches.observe(size);
         batchSeconds.observe(ms / 1000);

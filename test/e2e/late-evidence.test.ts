@@ -336,6 +336,19 @@ test('the log of all this verifies, with no step missing', async () => {
   expect(reply).toMatchObject({ verified: true, complete: true, findings: [] });
 });
 
+test('what was kept, what is disputed and how far the clocks lay apart can be watched', async () => {
+  const { rows } = await rig.world.sql.query(
+    `SELECT (SELECT count(*) FROM effects WHERE disputed)::int AS disputed,
+       count(*) FILTER (WHERE late)::int AS late, count(*) FILTER (WHERE role = 'effect_executor')::int AS executor
+     FROM transitions`,
+  );
+  const text = await (await fetch(`${rig.world.service.admin}/metrics`)).text();
+  expect(rows[0].disputed).toBeGreaterThan(0);
+  expect(text).toContain(`surety_effects_disputed_total ${rows[0].disputed}\n`);
+  expect(text).toContain(`surety_late_evidence_total ${rows[0].late}\n`);
+  expect(text).toContain(`surety_evidence_skew_seconds_count{role="effect_executor"} ${rows[0].executor}\n`);
+});
+
 test('nobody brings late evidence past a mass revocation', async () => {
   const target = await rig.unknown(executor);
   await rig.world.admin.execute(ACME, { case: 'bumpRevocationEpoch', value: {} });
