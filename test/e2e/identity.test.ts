@@ -92,7 +92,7 @@ describe('who is cut off before any HTTP/2', () => {
       () => [pki.globex.certificate, pki.acme.certificate],
     ],
     ['an operator of the platform by a domain', 'CHAIN_UNTRUSTED', () => pki.acme.leaf(OPERATOR)],
-    ['a domain without a bundle', 'TRUST_DOMAIN_UNKNOWN', () => pki.acme.leaf('spiffe://initech.test/x')],
+    ['a domain without a bundle', 'TRUST_DOMAIN_UNKNOWN', () => pki.acme.leaf('spiffe://hooli.test/x')],
     ['one that may not sign', 'CHAIN_UNTRUSTED', own({ keyUsage: ['keyEncipherment'] })],
     ['one for servers only', 'CHAIN_UNTRUSTED', own({ extendedKeyUsage: [OID.serverAuth] })],
   ])('%s: %s', async (_, reason, certificate, sent) => {
