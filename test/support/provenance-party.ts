@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf';
+import { create, type DescMessage, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { Channel, ServiceClient } from '../../src/cli/client/service-client.js';
 import { digest } from '../../src/cli/client/workload-session.js';
-import type { ClearanceStatementSchema } from '../../src/gen/surety/provenance/v1/clearance_pb.js';
+import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
+import { AuditEntrySchema } from '../../src/gen/surety/audit/v1/entry_pb.js';
+import { ClearanceStatementSchema } from '../../src/gen/surety/provenance/v1/clearance_pb.js';
 import {
   type DeriveRecordRequestSchema,
   ProvenanceService,
@@ -17,11 +19,11 @@ import {
   type RecordReference,
   StepKind,
 } from '../../src/gen/surety/provenance/v1/record_pb.js';
-import { type SigningKey, signClearance } from '../../src/identity/sign.js';
+import { signBytes, type SigningKey, signClearance } from '../../src/identity/sign.js';
 import { timestampToMicros } from '../../src/identity/timestamp.js';
 import { stepsDigest } from '../../src/ledger/provenance/provenance-digest.js';
 import type { StepKind as StepName } from '../../src/ledger/provenance/records.js';
-import { ACME, AUDIENCE } from './e2e-world.js';
+import { ACME, AUDIENCE, AUDITOR, type E2eWorld, refusedWith } from './e2e-world.js';
 
 type Init<Schema extends DescMessage> = Partial<Omit<MessageInitShape<Schema>, '$typeName' | '$unknown'>>;
 
@@ -64,6 +66,12 @@ export class ProvenanceParty {
       },
     });
     return referenceOf(record);
+  }
+
+  /** How a derivation is refused: reason, rule, field. */
+  async refusal(derivation: Derivation): Promise<string> {
+    const { reason, metadata } = await refusedWith(this.rpc.deriveRecord(derivation));
+    return [reason, metadata['rule'], metadata['field']].filter((part) => part !== undefined).join(' ');
   }
 
   /** A request that derives a model output from these parents and keeps every rule. */
@@ -125,6 +133,12 @@ export class ProvenanceParty {
   }
 }
 
+/** The same bytes signed as another kind of message. */
+export function signedAsCommand(statement: Statement, key: SigningKey): Promise<string> {
+  const bytes = toBinary(ClearanceStatementSchema, create(ClearanceStatementSchema, statement));
+  return signBytes('command', bytes, key);
+}
+
 /** The reference of a record that was answered. */
 export function referenceOf(record: ProvenanceRecord | undefined): RecordReference {
   if (!record?.reference) throw new Error('the service answered without a record');
@@ -155,4 +169,25 @@ function digestOfSteps({ steps = [] }: Derivation): Uint8Array {
 
 function microsOf(time: { seconds?: bigint; nanos?: number } | undefined): bigint {
   return timestampToMicros({ seconds: time?.seconds ?? 0n, nanos: time?.nanos ?? 0 }) ?? 0n;
+}
+
+/** What the log says since a position. */
+export async function entriesSince(world: E2eWorld, afterSeq: bigint) {
+  const { entries, headSeq } = await world
+    .channel(AUDITOR)
+    .service(AuditService)
+    .listEntries({ domainId: ACME, afterSeq, pageSize: 1000 });
+  return { headSeq, entries: entries.map(({ entry }) => fromBinary(AuditEntrySchema, entry)) };
+}
+
+/** As a superuser could, with the triggers of the table off. */
+export async function tamper(
+  world: E2eWorld,
+  table: string,
+  sql: string,
+  parameters: unknown[] = [],
+): Promise<void> {
+  await world.sql.query(`ALTER TABLE ${table} DISABLE TRIGGER USER`);
+  await world.sql.query(sql, parameters);
+  await world.sql.query(`ALTER TABLE ${table} ENABLE TRIGGER USER`);
 }
