@@ -46,13 +46,25 @@ beforeEach(() => {
 });
 const running = new Set<CommandProcess>();
 afterEach(async () => {
-  for (const { child, ended } of running) {
+  for (const { child, pid, ended } of running) {
+    // What a demo that hangs has started would outlive it.
+    const all = [pid, ...descendantsOf(pid).map((each) => each.pid)];
     child.kill('SIGTERM');
+    const hangs = setTimeout(() => all.forEach((each) => kill(each)), 15_000);
     await ended;
+    clearTimeout(hangs);
   }
   running.clear();
   rmSync(temporary, { recursive: true, force: true });
 });
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}
 
 function startDemo(args: readonly string[], env: Readonly<Record<string, string>> = {}): CommandProcess {
   const demo = startCommand(['demo', ...args], { TMPDIR: temporary, ...env });
