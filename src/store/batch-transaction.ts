@@ -4,7 +4,8 @@ import type { Reads } from '../ledger/reads.js';
 import type { Micros } from '../ledger/types.js';
 import { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, PipelineConnection, Statement } from './connection.js';
-import { type GatherPlan, planGather } from './gather.js';
+import { planGather } from './gather.js';
+import type { GatherPlan } from './gather-planner.js';
 import { detailOf, isTransient, StoreError, sqlState } from './store-error.js';
 
 /** Where in the life of a batch a test may make it fail (architecture.md, Time and faults in tests). */

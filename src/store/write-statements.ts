@@ -5,7 +5,7 @@ import type { DomainHead } from '../ledger/audit/records.js';
 import type { DomainRow } from '../ledger/authority/records.js';
 import { genesisHash } from '../ledger/audit/chain.js';
 import type { Statement } from './connection.js';
-import { pgType } from './gather.js';
+import { pgType } from './gather-planner.js';
 import { encodeArray, encodeValue } from './row-codec.js';
 import { type ColumnType, columnName, TABLES } from './tables.js';
 

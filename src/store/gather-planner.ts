@@ -1,0 +1,147 @@
+import { INDEXES, type IndexName, type IndexTable } from '../ledger/indexes.js';
+import type { Reads } from '../ledger/reads.js';
+import { KEY_FIELDS, keyText, type KeyPart, type TableName, type Tables } from '../ledger/tables.js';
+import type { WorkingSet } from '../ledger/working-set.js';
+import type { Answer, Statement } from './connection.js';
+import { decodeRow, encodeArray } from './row-codec.js';
+import { loadStatements } from './sql-files.js';
+import { type ColumnType, columnName, TABLES } from './tables.js';
+
+const JOINED = loadStatements('./sql/gather.sql');
+
+/** One statement of the gather flight and what becomes of its rows. */
+interface GatherStep {
+  readonly statement: Statement;
+  readonly load: (set: WorkingSet, rows: readonly Record<string, unknown>[]) => void;
+}
+
+/** The statements that read what a batch needs, and how their answers become a working set. */
+export interface GatherPlan {
+  readonly statements: readonly Statement[];
+  /** @param answers one per statement, in order */
+  fill(set: WorkingSet, answers: readonly Answer[]): void;
+}
+
+/** Collects the statements of a batch and what becomes of their rows. */
+export class Planner implements GatherPlan {
+  private readonly steps: GatherStep[] = [];
+  private readonly marks: ((set: WorkingSet) => void)[] = [];
+
+  constructor(
+    private readonly domainId: string,
+    private readonly all: readonly Reads[],
+  ) {}
+
+  get statements(): readonly Statement[] {
+    return this.steps.map((step) => step.statement);
+  }
+
+  fill(set: WorkingSet, answers: readonly Answer[]): void {
+    for (const [i, step] of this.steps.entries()) step.load(set, answers[i]?.rows ?? []);
+    for (const mark of this.marks) mark(set);
+  }
+
+  /** The distinct keys that the batch names for a kind of read. */
+  keys<Name extends keyof Reads>(name: Name): readonly NonNullable<Reads[Name]>[number][] {
+    const distinct = new Map<string, NonNullable<Reads[Name]>[number]>();
+    for (const reads of this.all) {
+      for (const key of (reads[name] ?? []) as readonly NonNullable<Reads[Name]>[number][]) {
+        distinct.set(keyOf(key), key);
+      }
+    }
+    return [...distinct.values()];
+  }
+
+  /** Rows of a table by its own key. */
+  byKey(table: TableName, keys: readonly (readonly KeyPart[])[]): void {
+    if (keys.length === 0) return;
+    const spec = TABLES[table] as { columns: Record<string, ColumnType> };
+    const types = (KEY_FIELDS[table] as readonly string[]).map((field) => spec.columns[field] as ColumnType);
+    this.step(
+      { name: `gather_${table}`, text: byKeyText(table) },
+      types.map((type, i) =>
+        encodeArray(
+          type,
+          keys.map((key) => key[i]),
+        ),
+      ),
+      (set, rows) => {
+        for (const row of rows) set.loadRow(table, decodeRow(table, row));
+      },
+    );
+    this.mark((set) => {
+      for (const key of keys) set.markKey(table, key);
+    });
+  }
+
+  /** Rows of a table by a joined statement. */
+  joined(name: string, table: TableName, values: readonly string[]): void {
+    this.step(joinedStatement(name), values, (set, rows) => {
+      for (const row of rows) set.loadRow(table, decodeRow(table, row));
+    });
+  }
+
+  /** Rows that stand under an index, by a joined statement. */
+  indexed<I extends IndexName>(name: string, index: I, values: readonly string[]): void {
+    const { table, keyOf: indexKey } = INDEXES[index];
+    this.step(joinedStatement(name), values, (set, rows) => {
+      for (const raw of rows) {
+        const row = decodeRow(table, raw) as Tables[IndexTable<I>];
+        const key = (indexKey as (row: Tables[IndexTable<I>]) => string | undefined)(row);
+        if (key !== undefined) set.loadIndexed(index, [key], row);
+      }
+    });
+  }
+
+  step(statement: Statement, values: readonly string[], load: GatherStep['load']): void {
+    this.steps.push({ statement: { ...statement, values: [this.domainId, ...values] }, load });
+  }
+
+  /** Says afterwards what was asked for, so that "absent" is known. */
+  mark(mark: (set: WorkingSet) => void): void {
+    this.marks.push(mark);
+  }
+}
+
+export function joinedStatement(name: string): Statement {
+  const text = JOINED.get(name);
+  if (text === undefined) throw new Error(`no gather statement ${name}`);
+  return { name: `gather_${name}`, text };
+}
+
+const byKeyTexts = new Map<TableName, string>();
+
+function byKeyText(table: TableName): string {
+  let text = byKeyTexts.get(table);
+  if (text === undefined) {
+    const spec = TABLES[table] as { columns: Record<string, ColumnType> };
+    const fields = KEY_FIELDS[table] as readonly string[];
+    const arrays = fields.map((field, i) => `$${i + 2}::${pgType(spec.columns[field] as ColumnType)}[]`);
+    const columns = fields.map(columnName);
+    const match = columns.map((column) => `${column} = k.${column}`).join(' AND ');
+    text =
+      `SELECT t.* FROM unnest(${arrays.join(', ')}) AS k(${columns.join(', ')}) ` +
+      `CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE domain_id = $1 AND ${match} LIMIT 1) AS t`;
+    byKeyTexts.set(table, text);
+  }
+  return text;
+}
+
+/** The name of a scalar column type in a cast. */
+export function pgType(type: ColumnType): string {
+  return type === 'int8' ? 'bigint' : type === 'int4' ? 'integer' : type === 'bool' ? 'boolean' : type;
+}
+
+function keyOf(key: unknown): string {
+  if (typeof key === 'string') return key;
+  if (key instanceof Uint8Array) return keyText([key]);
+  return keyText(Object.values(key as Record<string, KeyPart>));
+}
+
+export function single(keys: readonly KeyPart[]): (readonly KeyPart[])[] {
+  return keys.map((key) => [key]);
+}
+
+export function texts(keys: readonly string[]): string {
+  return encodeArray('text', keys);
+}
