@@ -202,6 +202,8 @@ export class History {
       const repeated = { ...move, command: again(move, this.ids) };
       const [answer] = this.commitOn(this.batched, [repeated]);
       this.commitOn(this.serial, [repeated]);
+      // What was refused at first may be done now: another command of the batch has made room.
+      this.judge(repeated, answer as Outcome<unknown>);
       const outcome = first[i] as Outcome<Reply>;
       if (!outcome.ok || movedOn(this.batched, outcome.reply)) continue;
       const reply = answer?.ok ? (answer.reply as Reply) : undefined;
