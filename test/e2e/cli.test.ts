@@ -39,8 +39,8 @@ beforeAll(async () => {
   for (const state of [EffectState.SUCCEEDED, EffectState.UNKNOWN]) await world.effectIn(state, executor);
 });
 afterAll(async () => {
-  await world.close();
   rmSync(folder, { recursive: true });
+  await world.close();
 });
 
 function filesOf(spiffeId: string): CertificateFiles {
