@@ -1,4 +1,4 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
@@ -18,11 +18,12 @@ import { Refused } from '../ledger/run-decision.js';
 import { runService } from '../main.js';
 import { newId } from '../rpc/new-id.js';
 import { createLog } from '../server/log.js';
-import type { Service } from '../server/service.js';
+import { type Service, StartRefused } from '../server/service.js';
 import { bootstrap } from '../store/bootstrap.js';
 import { migrate } from '../store/migrate.js';
 import { bootstrapInput } from './bootstrap-input.js';
 import { EXIT_FAILED } from './failure.js';
+import { makeFolder } from './make-folder.js';
 
 export const START_HELP = `surety start [--fresh]
 
@@ -47,7 +48,9 @@ export async function start(args: readonly string[]): Promise<number> {
   const configuration = readConfiguration(process.env, 'start');
   const log = createLog(configuration.logLevel, 2);
   // Passable, not readable: started as root, Postgres runs as another user and has to get through to its data.
-  await mkdir(configuration.stateDir, { recursive: true, mode: 0o711 });
+  await makeFolder(configuration.stateDir, 0o711).catch((error: unknown) => {
+    throw new StartRefused(`SURETY_STATE_DIR: ${configuration.stateDir} cannot be made (${codeOf(error)})`);
+  });
   const minting = ownCertificates(configuration);
   // Looked at below; until then a failure of it must not end the process before Postgres is stopped.
   minting.catch(() => {});
@@ -71,6 +74,10 @@ export async function start(args: readonly string[]): Promise<number> {
     await database.embedded?.stop();
   }
   return fate.ended ? EXIT_FAILED : 0;
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? 'unknown';
 }
 
 interface Fate {

@@ -60,7 +60,7 @@ export function effectService(tools: HandlerTools, positions: PositionPoller): S
     },
     checkRetry: async (request, context) => {
       const { effect } = await oneEffect(tools, request, context);
-      return { advice: WIRE_ADVICE[retryAdvice(effect.state)], state: wireState(effect.state) };
+      return { advice: WIRE_ADVICE[retryAdvice(effect)], state: wireState(effect.state) };
     },
     getEffect: async (request, context) => {
       const { effect, output } = await oneEffect(tools, request, context);

@@ -4,6 +4,7 @@ import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { AuditKind } from '../../src/gen/surety/audit/v1/entry_pb.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { EffectState, StateSource } from '../../src/gen/surety/effect/v1/effect_pb.js';
+import { EffectService, RetryAdvice } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { ACME, AUDITOR, EXECUTOR_B, refusedWith } from '../support/e2e-world.js';
 import { hex, restarted, type Target, time, TransitionRig, type Wish } from '../support/transition-rig.js';
 
@@ -271,6 +272,8 @@ describe('a contradiction', () => {
     // Disputed it stays, whatever comes after.
     await acknowledge(target, { to: FAILED, ...receipt(`second-of-${target.effectId}`) });
     expect(await executor.look(target.effectId)).toMatchObject({ disputed: true, lateEvidenceCount: 2 });
+    const advice = await executor.channel.service(EffectService).checkRetry({ effectId: target.effectId });
+    expect(advice).toMatchObject({ advice: RetryAdvice.WAIT, state: FAILED });
   });
 
   test('takes no key from who has it by now', async () => {

@@ -186,7 +186,16 @@ describe('a wrong configuration', () => {
   test('of a folder that cannot be one is a sentence, and leaves no process', async () => {
     const own = path.join(certificateLayout(path.join(state, 'certs')).serviceBundle, 'under-a-file');
     const { code, err } = await runCommand(['start'], { ...(await env()), SURETY_STATE_DIR: own });
-    expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/^surety start: ENOTDIR.+\n$/) });
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(/^surety start: SURETY_STATE_DIR: .+ cannot be made \(ENOTDIR\)\n$/),
+    });
     expect(processesNaming(own)).toEqual([]);
+    // Node's own recursive mkdir never comes back from here.
+    const nowhere = await runCommand(['start'], { ...(await env()), SURETY_STATE_DIR: '/proc/nowhere' });
+    expect(nowhere).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('/proc/nowhere cannot be made (ENOENT)'),
+    });
   });
 });

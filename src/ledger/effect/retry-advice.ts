@@ -1,10 +1,13 @@
-import type { EffectState } from '../types.js';
+import type { EffectRow } from './records.js';
 
 /** What to do about an effect: advice, never permission (effects.md, Effect key). */
 export type RetryAdvice = 'NEW_EVENT' | 'RECONCILE' | 'WAIT' | 'DONE';
 
-/** After FAILED and CANCELLED another try takes a new event; UNKNOWN wants a reconciler. */
-export function retryAdvice(state: EffectState): RetryAdvice {
+/**
+ * After FAILED and CANCELLED another try takes a new event, unless late evidence says that it happened after all: then a
+ * person has to look first. UNKNOWN wants a reconciler.
+ */
+export function retryAdvice({ state, disputed }: Pick<EffectRow, 'state' | 'disputed'>): RetryAdvice {
   switch (state) {
     case 'PREPARED':
     case 'EXECUTING':
@@ -15,6 +18,6 @@ export function retryAdvice(state: EffectState): RetryAdvice {
       return 'DONE';
     case 'FAILED':
     case 'CANCELLED':
-      return 'NEW_EVENT';
+      return disputed ? 'WAIT' : 'NEW_EVENT';
   }
 }

@@ -1055,7 +1055,7 @@ export enum RetryAdvice {
   RECONCILE = 2,
 
   /**
-   * It is under way.
+   * It is under way, or late evidence contradicts its end and a person has to look first.
    *
    * @generated from enum value: RETRY_ADVICE_WAIT = 3;
    */
