@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ensureDevelopmentCertificates } from '../../certs/development-certificates.js';
@@ -26,6 +26,11 @@ const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 15_000;
 const POLL_MS = 100;
 
+/** What a shell says of a program that a signal ended: this and the signal's number. */
+const SHELL_SIGNAL_BASE = 128;
+
+type Interruption = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
+
 export const DEMO_HELP = `surety demo [--json]
 
 Starts a service of its own with everything that it needs, and a harness, two executors and a reconciler as
@@ -46,20 +51,24 @@ export async function demo(args: readonly string[]): Promise<number> {
   // As root, Postgres runs as another user, who has to get through to its folder.
   await chmod(state, 0o711);
   const undoing = new Undoing();
-  const interrupted = new Promise<never>((_resolve, reject) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.once(signal, () => reject(new Error(`stopped by ${signal}`)));
-    }
+  const interrupted = new Promise<Interruption>((resolve) => {
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const)
+      process.once(signal, () => resolve(signal));
   });
   const playing = play(state, timeline, tell, undoing);
+  let stoppedBy: Interruption | undefined;
   try {
-    await Promise.race([playing, interrupted]);
+    stoppedBy = await Promise.race([playing.then(() => undefined), interrupted]);
   } finally {
     await undoing.run();
     // Interrupted, it stumbles over what is gone; only then nothing is written any more.
     await playing.catch(() => {});
     await removeEmbeddedPostgres(path.join(state, 'postgres'));
     await rm(state, { recursive: true, force: true });
+  }
+  if (stoppedBy !== undefined) {
+    process.stderr.write(`surety demo: stopped by ${stoppedBy}\n`);
+    return SHELL_SIGNAL_BASE + constants.signals[stoppedBy];
   }
   if (json) process.stdout.write(`${JSON.stringify(timeline.toJson())}\n`);
   for (const surprise of timeline.surprises) process.stderr.write(`surety demo: ${surprise}\n`);

@@ -163,23 +163,23 @@ describe('surety demo', () => {
   }, 120_000);
 
   test.each([
-    { moment: 'before anything runs', processes: 0 },
-    { moment: 'while its service starts', processes: 1 },
-    { moment: 'while its parts are started', processes: 5 },
-  ])(
-    'that is interrupted $moment leaves nothing behind, and fails',
-    async ({ processes }) => {
+    { moment: 'before anything runs', processes: 0, signal: 'SIGHUP', code: 129 },
+    { moment: 'while its service starts', processes: 1, signal: 'SIGINT', code: 130 },
+    { moment: 'while its parts are started', processes: 5, signal: 'SIGTERM', code: 143 },
+  ] as const)(
+    'that is ended by $signal $moment leaves nothing behind, and says so',
+    async ({ processes, signal, code }) => {
       const demo = startDemo([]);
       await expect.poll(() => readdirSync(temporary).length, { timeout: 60_000 }).toBe(1);
       const state = stateOf();
       const children = (): number =>
         descendantsOf(demo.pid).filter(({ parentPid }) => parentPid === demo.pid).length;
       await expect.poll(children, { timeout: 60_000 }).toBeGreaterThanOrEqual(processes);
-      demo.child.kill('SIGINT');
+      demo.child.kill(signal);
       expect(await demo.ended).toMatchObject({
-        code: 1,
+        code,
         out: expect.stringMatching(/^Surety demo: /),
-        err: expect.stringContaining('stopped by SIGINT'),
+        err: `surety demo: stopped by ${signal}\n`,
       });
       nothingIsLeft(state);
     },
