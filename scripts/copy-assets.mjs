@@ -2,6 +2,7 @@
 // the console's files, the watchdog. Part of `npm run build`, after tsc.
 //
 // Also removes what src no longer has: a migration that was renamed would otherwise be applied under both names.
+// Says nothing unless it fails; with --verbose, what it copies.
 import { copyFile, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const from = path.join(root, 'src');
 const to = path.join(root, 'dist', 'src');
+const verbose = process.argv.includes('--verbose');
 
 /** What tsc reads, and what it writes beside the copies. */
 const isSource = (name) => /\.[cm]?tsx?$/.test(name);
@@ -42,5 +44,5 @@ async function copyIfChanged(file) {
   const unfinished = path.join(path.dirname(target), `.${path.basename(target)}.${process.pid}`);
   await copyFile(source, unfinished);
   await rename(unfinished, target);
-  console.log(`copied ${path.join('src', file)}`);
+  if (verbose) console.log(`copied ${path.join('src', file)}`);
 }

@@ -32,13 +32,14 @@ export interface ExportOptions {
  */
 export async function exportLog(options: ExportOptions): Promise<ExportSummary> {
   const { audit, domainId, write, pageSize = PAGE_SIZE } = options;
-  await write(encodeExportLine({ kind: 'header', domainId }));
   let lastSeq: bigint | undefined;
   let afterSeq = 0n;
   let chainHash: Uint8Array = genesisHash(domainId);
   let entries = 0;
   do {
     const page = await audit.listEntries({ domainId, afterSeq, pageSize });
+    // Nothing is written of a log that may not be read.
+    if (lastSeq === undefined) await write(encodeExportLine({ kind: 'header', domainId }));
     lastSeq ??= page.headSeq;
     for (const entry of page.entries) {
       if (entry.seq > lastSeq) break;

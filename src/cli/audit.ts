@@ -1,13 +1,14 @@
-import { access, open, readFile } from 'node:fs/promises';
 import { once } from 'node:events';
+import { access } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { AuditService } from '../gen/surety/audit/v1/audit_service_pb.js';
+import { openConnection } from './admin/connection.js';
 import { exportLog } from './audit-export.js';
+import { type ExportFile, openExportFile } from './audit-export-file.js';
 import { auditVerify } from './audit-verify.js';
-import { Channel } from './client/service-client.js';
 import { UsageError } from './failure.js';
 
-export const AUDIT_HELP = `surety audit export --domain <domain> --cert <file> --key <file> --roots <file> [--address <host:port>] [--out <file>]
+export const AUDIT_HELP = `surety audit export --domain <domain> [--out <file>] [options]
 surety audit verify <file> [--domain <domain>]
 
 export reads the log of a domain, as it stands, with the certificate of an auditor or operator, and writes it to a file
@@ -16,10 +17,12 @@ or the standard output, one line an entry, exactly as it is stored.
 verify recomputes an export offline, with neither the service nor its database: each leaf, the chain, and the steps of
 each effect. It names every entry that does not match, and exits 0 only where all do.
 
-  --domain    whose log; verify takes the one that the export names unless it is given
-  --cert      the caller's certificate, PEM; --key its key, --roots the bundle that the service is trusted by
-  --address   where the service listens; localhost:7480 unless given
-  --out       the file to write`;
+  --domain        whose log; verify takes the one that the export names unless it is given
+  --out           the file to write; it is replaced only once the export is whole
+
+  --address       where the service listens; that of SURETY_LISTEN unless given
+  --cert, --key   the caller's certificate and its key, PEM; those of the development operator unless given
+  --roots         the bundle that the service is trusted by; that of the development certificates unless given`;
 
 /** Exports or verifies. @returns the exit code */
 export async function audit([verb, ...args]: readonly string[]): Promise<number> {
@@ -52,43 +55,44 @@ async function exportTo(args: readonly string[]): Promise<number> {
       cert: { type: 'string' },
       key: { type: 'string' },
       roots: { type: 'string' },
-      address: { type: 'string', default: 'localhost:7480' },
+      address: { type: 'string' },
       out: { type: 'string' },
     },
   });
-  const { domain, cert, key, roots, address, out } = values;
-  if (domain === undefined || cert === undefined || key === undefined || roots === undefined) {
-    throw new UsageError('--domain, --cert, --key and --roots must be given');
-  }
-  const read = (file: string): Promise<Buffer> => usable(file, readFile(file));
-  const [certificate, keyPem, rootsPem] = await Promise.all([read(cert), read(key), read(roots)]);
-  const channel = new Channel(address, { certificate, key: keyPem, roots: rootsPem });
+  const { domain, address, out, ...files } = values;
+  if (domain === undefined) throw new UsageError('--domain must be given');
+  const { channel } = openConnection({ domain, target: address, ...files });
   try {
-    const sink =
-      out === undefined ? process.stdout : (await usable(out, open(out, 'w', 0o600))).createWriteStream();
-    const { entries } = await exportLog({
-      audit: channel.service(AuditService),
-      domainId: domain,
-      write: async (line) => {
-        if (!sink.write(`${line}\n`)) await once(sink, 'drain');
-      },
-    });
-    if (out !== undefined) await closed(sink);
-    process.stderr.write(`${entries} entries of ${domain}\n`);
-    return 0;
+    const file = out === undefined ? STANDARD_OUTPUT : await usable(out, openExportFile(out));
+    const where = out ?? 'the standard output';
+    const write = (line: string): Promise<void> => usable(where, file.write(line));
+    try {
+      const audit = channel.service(AuditService);
+      const { entries } = await exportLog({ audit, domainId: domain, write });
+      await usable(where, file.finish());
+      process.stderr.write(`${entries} entries of ${domain}\n`);
+      return 0;
+    } catch (error) {
+      await file.abandon();
+      throw error;
+    }
   } finally {
     channel.close();
   }
 }
+
+/** It is not ours to end. */
+const STANDARD_OUTPUT: ExportFile = {
+  write: async (line) => {
+    if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain');
+  },
+  finish: async () => {},
+  abandon: async () => {},
+};
 
 /** @throws UsageError where a file that was named is not there, or may not be used */
 function usable<T>(file: string, use: Promise<T>): Promise<T> {
   return use.catch((error: NodeJS.ErrnoException) => {
     throw new UsageError(`${file}: ${error.code ?? 'cannot be used'}`);
   });
-}
-
-async function closed(sink: NodeJS.WritableStream): Promise<void> {
-  sink.end();
-  await once(sink, 'finish');
 }

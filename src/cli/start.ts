@@ -1,13 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Logger } from 'pino';
-import { SERVICE, SERVICE_TRUST_DOMAIN, spiffeIdOf } from '../../certs/callers.js';
+import { SERVICE, spiffeIdOf } from '../../certs/callers.js';
 import {
   type DevelopmentCertificates,
   ensureDevelopmentCertificates,
 } from '../../certs/development-certificates.js';
 import { type Configuration, readConfiguration, type TlsPaths } from '../config/configuration.js';
+import { VARIABLES } from '../config/variables.js';
 import {
   type EmbeddedPostgres,
   removeEmbeddedPostgres,
@@ -22,22 +24,24 @@ import { type Service, StartRefused } from '../server/service.js';
 import { bootstrap } from '../store/bootstrap.js';
 import { migrate } from '../store/migrate.js';
 import { bootstrapInput } from './bootstrap-input.js';
+import {
+  DEVELOPMENT_AUDITOR,
+  DEVELOPMENT_OPERATOR,
+  ensureDevelopmentAuditor,
+} from './development-auditor.js';
 import { EXIT_FAILED } from './failure.js';
 import { makeFolder } from './make-folder.js';
 
 export const START_HELP = `surety start [--fresh]
 
 For development. Starts a real Postgres that came with the npm packages, makes certificates for the service and its
-callers, migrates, makes the development operator and serves. With SURETY_DATABASE_URL it uses that Postgres; with
-the three TLS variables those certificates, and then makes no operator. surety help configuration lists all
+callers, migrates, makes the development operator and auditor, and serves. With SURETY_DATABASE_URL it uses that Postgres; with
+the three TLS variables those certificates, and then makes neither. surety help configuration lists all
 variables. What it makes is kept in SURETY_STATE_DIR (.surety) for the next start.
 
   --fresh   throws the data of its own Postgres away first; with SURETY_TEST_CLOCK=1 the new one is a test database
 
 Ctrl-C or SIGTERM drains it; a second one ends it at once. Its log goes to the standard error.`;
-
-/** The development operator (identity.md, Development SPIFFE IDs). */
-const OPERATOR = `spiffe://${SERVICE_TRUST_DOMAIN}/operator/root`;
 
 /** Certificates hold for a day and are minted again after two thirds of it; the listener reads them again by itself. */
 const RENEWAL_CHECK_MS = 15 * 60_000;
@@ -67,7 +71,10 @@ export async function start(args: readonly string[]): Promise<number> {
         databaseUrl: database.url,
       },
       log,
-      onServing: (service) => tell(service, configuration, certificates, database.embedded),
+      onServing: (service) =>
+        void registerAuditor(service, certificates, log).then(() =>
+          tell(service, configuration, certificates, database.embedded),
+        ),
     });
   } finally {
     fate.expected = true;
@@ -135,12 +142,12 @@ async function prepare(
   // A database that was made this minute has nothing to lose; any other is marked by `surety migrate --test` alone.
   const isNew = database.embedded !== undefined && applied.includes(1);
   if (testClock && isNew) await migrate({ url, test: true });
-  const signingKey = certificates?.signingKeys[OPERATOR];
+  const signingKey = certificates?.signingKeys[DEVELOPMENT_OPERATOR];
   if (signingKey === undefined) return;
   const input = bootstrapInput({
     url,
     audience: spiffeIdOf(SERVICE),
-    operatorSpiffeId: OPERATOR,
+    operatorSpiffeId: DEVELOPMENT_OPERATOR,
     operatorJwk: await readFile(signingKey.publicJwk, 'utf8'),
     commandId: newId('cmd'),
     codec: auditCodec,
@@ -150,6 +157,22 @@ async function prepare(
   } catch (error) {
     if (!(error instanceof Refused && error.refusal.reason === 'ALREADY_BOOTSTRAPPED')) throw error;
   }
+}
+
+/** However long it takes, what was started is told after so long, in milliseconds. */
+const AUDITOR_PATIENCE_MS = 1_500;
+
+/** It serves already; but who reads that it does is not to race for the policy revision with a command of ours. */
+async function registerAuditor(
+  { grpc }: Service,
+  certificates: DevelopmentCertificates | undefined,
+  log: Logger,
+): Promise<void> {
+  if (certificates === undefined) return;
+  const registered = ensureDevelopmentAuditor(reachable(grpc), certificates).catch((error: unknown) => {
+    log.warn({ error: error instanceof Error ? error.message : typeof error }, 'no development auditor');
+  });
+  await Promise.race([registered, sleep(AUDITOR_PATIENCE_MS, undefined, { ref: false })]);
 }
 
 /** A service that runs for days serves certificates that hold. */
@@ -172,8 +195,6 @@ function tell(
   certificates: DevelopmentCertificates | undefined,
   embedded: EmbeddedPostgres | undefined,
 ): void {
-  const address = ({ address: host, port }: Service['grpc']): string =>
-    host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   const short = (path: string): string => {
     const near = relative(process.cwd(), path);
     return near === '' || near.startsWith('..') ? path : near;
@@ -188,16 +209,64 @@ function tell(
       ? []
       : [
           `  certificates  ${short(certificates.directory)}, for development, until ${certificates.expiresAt.toISOString()}`,
-          `  operator      ${OPERATOR}`,
+          `  operator      ${DEVELOPMENT_OPERATOR}`,
+          `  auditor       ${DEVELOPMENT_AUDITOR}`,
         ]),
     ...(configuration.testClock ? ['', '  THIS IS A TEST DATABASE: its clock can be moved.'] : []),
     '',
     'Try next, in another terminal:',
     '',
-    '  npm run --silent surety -- health    asks it, over mutual TLS, whether it serves',
-    '  npm run demo                         tells the story of an effect whose answer was lost',
+    ...suggestions(grpc, certificates !== undefined),
     '',
     'Ctrl-C ends it.',
   ];
   process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+type Address = Pick<Service['grpc'], 'address' | 'port'>;
+
+function address({ address: host, port }: Address): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** A wildcard address is one to listen on, not one to connect to. */
+function reachable({ address: host, port }: Address): string {
+  return address({ address: host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host, port });
+}
+
+/** What another terminal must be told too, where this one was. */
+const SHARED_VARIABLES = [
+  'SURETY_STATE_DIR',
+  'SURETY_TLS_CERT_FILE',
+  'SURETY_TLS_KEY_FILE',
+  'SURETY_BUNDLES_DIR',
+] as const;
+
+/** Commands that work as they are printed, each with what it does. */
+function suggestions(grpc: Address, isDevelopment: boolean): string[] {
+  const listen = reachable(grpc);
+  const set = [
+    ...(listen === VARIABLES.SURETY_LISTEN.fallback ? [] : [['SURETY_LISTEN', listen]]),
+    ...SHARED_VARIABLES.map((name) => [name, process.env[name] ?? '']),
+  ].filter(([, value]) => value !== '');
+  const before = set.map(([name, value]) => `${name}=${quoted(value ?? '')} `).join('');
+  const commands = [
+    [`${before}npx surety health`, 'asks it, over mutual TLS, whether it serves'],
+    ...(isDevelopment
+      ? [
+          [
+            `${before}npx surety audit export --domain surety.test`,
+            'reads its log, which is chained by hashes',
+          ],
+        ]
+      : []),
+    ['npx surety admin --help', 'lists what an operator can do: each change is a signed command'],
+    ['npm run demo', 'tells the story of an effect whose answer was lost'],
+  ];
+  return commands.flatMap(([command, what]) => [`  ${command}`, `      ${what}`]);
+}
+
+/** For a shell. */
+function quoted(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,10 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exportLog } from '../../src/cli/audit-export.js';
+import { openExportFile } from '../../src/cli/audit-export-file.js';
 import { encodeExportLine, parseExportLine } from '../../src/cli/audit-export-format.js';
 import { auditVerify, linesOf, verifyExport } from '../../src/cli/audit-verify.js';
 import { ListEntriesResponseSchema } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
@@ -188,5 +189,53 @@ describe('the command', () => {
     };
     expect(await collect(['a', 'b\nc', '\n', 'd'])).toEqual(['ab', 'c', 'd']);
     await expect(collect(['x'.repeat(2 ** 21)])).rejects.toThrow(RangeError);
+  });
+});
+
+describe('the file of an export', () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(os.tmpdir(), 'surety-test-'));
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  test('is the former one until it is whole', async () => {
+    const out = path.join(folder, 'log.jsonl');
+    await writeFile(out, 'good');
+    const failing = await openExportFile(out);
+    await failing.write('x'.repeat(100_000));
+    expect(await readFile(out, 'utf8')).toBe('good');
+    await failing.abandon();
+    expect(await readdir(folder)).toEqual(['log.jsonl']);
+    expect(await readFile(out, 'utf8')).toBe('good');
+
+    const whole = await openExportFile(out);
+    for (const line of ['a', 'b'.repeat(100_000), 'c']) await whole.write(line);
+    await whole.finish();
+    expect(await readdir(folder)).toEqual(['log.jsonl']);
+    expect(await readFile(out, 'utf8')).toBe(`a\n${'b'.repeat(100_000)}\nc\n`);
+  });
+
+  test('through a link replaces what it names; a device is written, not replaced', async () => {
+    const named = path.join(folder, 'log.jsonl');
+    const link = path.join(folder, 'link.jsonl');
+    await writeFile(named, 'good');
+    await symlink(named, link);
+    for (const out of [link, '/dev/null']) {
+      const file = await openExportFile(out);
+      await file.write('new');
+      await file.finish();
+    }
+    expect((await lstat(link)).isSymbolicLink()).toBe(true);
+    expect(await readFile(named, 'utf8')).toBe('new\n');
+    expect((await lstat('/dev/null')).isCharacterDevice()).toBe(true);
+  });
+
+  test('of a log that cannot be read has no line', async () => {
+    const lines: string[] = [];
+    const audit = { listEntries: () => Promise.reject(new Error('not for you')) };
+    const write = async (line: string) => void lines.push(line);
+    await expect(exportLog({ audit, domainId: FIXTURE_DOMAIN, write })).rejects.toThrow('not for you');
+    expect(lines).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
@@ -222,22 +222,32 @@ describe('surety audit', () => {
 
   test('export is refused to who may not read it, and writes no log', async () => {
     const file = path.join(folder, 'refused.jsonl');
-    const { code, out, err } = await exportLog(HARNESS, ACME, '--out', file);
-    expect({ code, out }).toEqual({ code: 1, out: '' });
-    expect(err).toMatch(/^surety audit: .+\n$/);
-    expect((await runCommand(['audit', 'verify', file])).code).not.toBe(0);
+    for (const more of [[], ['--out', file]]) {
+      const { code, out, err } = await exportLog(HARNESS, ACME, ...more);
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toMatch(/^surety audit: .+\n$/);
+    }
+    expect([existsSync(file), existsSync(`${file}.part`)]).toEqual([false, false]);
+  });
+
+  test('an export that fails leaves the last good one as it was', async () => {
+    const file = path.join(folder, 'good.jsonl');
+    expect((await exportLog(AUDITOR, ACME, '--out', file)).code).toBe(0);
+    expect((await exportLog(HARNESS, ACME, '--out', file)).code).toBe(1);
+    expect(readFileSync(file, 'utf8').trimEnd().split('\n')).toEqual(lines);
+    expect(existsSync(`${file}.part`)).toBe(false);
   });
 
   test('of files that are not there names them', async () => {
     const none = path.join(folder, 'no-such-folder', 'file');
     const { cert, key } = filesOf(AUDITOR);
-    for (const args of [
-      ['verify', none],
-      ['export', '--domain', ACME, '--cert', none, '--key', key, '--roots', cert],
-      ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', none],
-      [...['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', cert], '--out', none],
-    ]) {
-      const named = { code: 2, out: '', err: `surety audit: ${none}: ENOENT\n` };
+    for (const [option, args] of [
+      ['', ['verify', none]],
+      ['--cert: ', ['export', '--domain', ACME, '--cert', none, '--key', key, '--roots', cert]],
+      ['--roots: ', ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', none]],
+      ['', ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', cert, '--out', none]],
+    ] as const) {
+      const named = { code: 2, out: '', err: `surety audit: ${option}${none}: ENOENT\n` };
       expect(await runCommand(['audit', ...args])).toEqual(named);
     }
   });

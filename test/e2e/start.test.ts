@@ -8,7 +8,7 @@ import { Channel } from '../../src/cli/client/service-client.js';
 import { removeEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
 import { importSigningKey } from '../../src/identity/sign.js';
 import { type CommandProcess, runCommand, startCommand, startProgram } from '../support/command-process.js';
-import { OPERATOR, refusedWith, SERVICE_DOMAIN } from '../support/e2e-world.js';
+import { AUDITOR, OPERATOR, refusedWith, SERVICE_DOMAIN } from '../support/e2e-world.js';
 import { processesNaming } from '../support/processes.js';
 import { freePort } from '../support/service-process.js';
 
@@ -93,6 +93,23 @@ async function createDomain({ address }: Started, domainId: string): Promise<voi
   }
 }
 
+/** The development auditor is a caller as soon as the start has said that it serves, and was made once. */
+async function auditorReads({ address }: Started): Promise<void> {
+  const layout = certificateLayout(path.join(state, 'certs'));
+  const { cert = '', key = '' } = layout.callers[AUDITOR] ?? {};
+  const env = { SURETY_STATE_DIR: state, SURETY_LISTEN: address };
+  const exported = ['audit', 'export', '--domain', SERVICE_DOMAIN];
+  const byAuditor = await runCommand([...exported, '--cert', cert, '--key', key], env);
+  expect(byAuditor).toMatchObject({ code: 0, err: expect.stringMatching(/^\d+ entries of /) });
+  // The commands that are printed need no more than what is printed.
+  expect(await runCommand(exported, env)).toEqual(byAuditor);
+  const commands = byAuditor.out.split('\n').flatMap((line) => {
+    const { entry } = JSON.parse(line || '{}') as { entry?: string };
+    return entry !== undefined && Buffer.from(entry, 'base64').includes(AUDITOR) ? [line] : [];
+  });
+  expect(commands).toHaveLength(1);
+}
+
 /** At once: whoever ended has waited for all that it started. */
 async function nothingIsLeft({ address, admin, data }: Started): Promise<void> {
   expect(processesNaming(data)).toEqual([]);
@@ -109,7 +126,12 @@ describe('npm start', { timeout: PATIENCE_MS }, () => {
     const npm = startProgram('npm', ['start', '--ignore-scripts'], await env());
     const first = await serving(npm);
     expect(first.out()).toContain(`certificates  ${path.join(state, 'certs')}`);
-    expect(first.out()).toContain('npm run --silent surety -- health');
+    expect(first.out()).toContain(
+      `SURETY_LISTEN=${first.address} SURETY_STATE_DIR=${state} npx surety health\n`,
+    );
+    expect(first.out()).toContain('npx surety admin --help\n');
+    expect(first.out()).not.toContain('copied');
+    await auditorReads(first);
     expect(await (await fetch(`${first.admin}/readyz`)).text()).toBe('ready\n');
     expect(processesNaming(first.data).length).toBeGreaterThan(0);
     await createDomain(first, 'kept.test');
@@ -120,6 +142,7 @@ describe('npm start', { timeout: PATIENCE_MS }, () => {
   test('again has what was there; killed with SIGKILL, the next one recovers', async () => {
     const certificate = readFileSync(certificateLayout(path.join(state, 'certs')).service.cert);
     const second = await start();
+    await auditorReads(second);
     expect(await refusedWith(createDomain(second, 'kept.test'))).toMatchObject({ reason: 'RECORD_EXISTS' });
     await createDomain(second, 'kept-too.test');
     second.child.kill('SIGKILL');
