@@ -13,6 +13,7 @@ import { file_surety_effect_v1_evidence } from '../gen/surety/effect/v1/evidence
 import { file_surety_error_v1_reason } from '../gen/surety/error/v1/reason_pb.js';
 import { file_surety_event_v1_event_service } from '../gen/surety/event/v1/event_service_pb.js';
 import { file_surety_identity_v1_workload_service } from '../gen/surety/identity/v1/workload_service_pb.js';
+import { file_surety_provenance_v1_clearance } from '../gen/surety/provenance/v1/clearance_pb.js';
 import { file_surety_provenance_v1_provenance_service } from '../gen/surety/provenance/v1/provenance_service_pb.js';
 import { file_surety_replay_v1_replay_service } from '../gen/surety/replay/v1/replay_service_pb.js';
 import { file_surety_testing_v1_clock_service } from '../gen/surety/testing/v1/clock_service_pb.js';
@@ -28,6 +29,7 @@ const ROOTS: readonly DescFile[] = [
   file_surety_error_v1_reason,
   file_surety_event_v1_event_service,
   file_surety_identity_v1_workload_service,
+  file_surety_provenance_v1_clearance,
   file_surety_provenance_v1_provenance_service,
   file_surety_replay_v1_replay_service,
   file_surety_testing_v1_clock_service,

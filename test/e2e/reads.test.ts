@@ -11,6 +11,7 @@ import {
   RetryAdvice,
 } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
+import { WorkloadService } from '../../src/gen/surety/identity/v1/workload_service_pb.js';
 import {
   ACME,
   AUDITOR,
@@ -43,6 +44,15 @@ const SCOPED_AUDITOR = `spiffe://${GLOBEX}/worker/mailer`;
 interface Asker {
   readonly channel: Channel;
   readonly request?: { readonly domainId?: string; readonly registrationId?: string };
+}
+
+/** Whether the registry has this caller by now. */
+function isKnown(channel: Channel): Promise<boolean> {
+  const { whoAmI } = channel.service(WorkloadService);
+  return whoAmI({}).then(
+    () => true,
+    () => false,
+  );
 }
 
 describe('effects.md, Cancel, reads, retry', () => {
@@ -223,6 +233,8 @@ describe('effects.md, Cancel, reads, retry', () => {
       await world.reconciler({ domainId: GLOBEX, spiffeId: spiffeId('reconciler/bank') });
       for (const path of ['harness/planner', 'executor/payments-a', 'reconciler/bank']) {
         const channel = world.channel(spiffeId(path));
+        // Whoever was unknown a moment ago may be so for a moment more.
+        await expect.poll(() => isKnown(channel)).toBe(true);
         await unseen({ channel });
         await unseen({ channel, request: { domainId: ACME } });
       }

@@ -40,6 +40,7 @@ test('each kind of message has a type and a content type of its own', () => {
     'surety-possession+jws',
     'surety-renewal+jws',
     'surety-command+jws',
+    'surety-clearance+jws',
   ]);
   expect(type.cty).toBe('application/x-protobuf; messageType="surety.effect.v1.TransitionStatement"');
 });
