@@ -1,4 +1,5 @@
 import { ConfigurationInvalid } from '../config/configuration.js';
+import { databasePlace } from '../config/database-place.js';
 
 /** Called or configured wrongly: nothing was started. */
 export const EXIT_USAGE = 2;
@@ -20,28 +21,37 @@ const FOR_PEOPLE: ReadonlySet<string> = new Set([
 ]);
 
 /** Errors that say what is wrong with what the command was told. */
-const ABOUT_INPUT: ReadonlySet<string> = new Set(['TlsFilesInvalid', 'BootstrapInvalid']);
+const ABOUT_INPUT: ReadonlySet<string> = new Set([
+  'TlsFilesInvalid',
+  'BootstrapInvalid',
+  'ClientIdentityInvalid',
+]);
 
 /**
- * Says what went wrong on the standard error: a sentence where there is one, else a stack trace, because it is a bug.
+ * Says what went wrong on the standard error, in sentences of ours: what Node, OpenSSL, gRPC or the driver say never
+ * leaves. What has no sentence is a bug, and its stack trace is for whoever asks for it.
  *
  * @returns the exit code
  */
 export function reportFailure(command: string, error: unknown): number {
-  const { lines, code } = describe(error);
+  const { lines, code } = describe(command, error);
   for (const line of lines) process.stderr.write(`surety ${command}: ${line}\n`);
   return code;
 }
 
-function describe(error: unknown): { readonly lines: readonly string[]; readonly code: number } {
+function describe(
+  command: string,
+  error: unknown,
+): { readonly lines: readonly string[]; readonly code: number } {
   if (error instanceof ConfigurationInvalid) return { lines: error.mistakes, code: EXIT_USAGE };
-  if (!(error instanceof Error)) return { lines: [String(error)], code: EXIT_FAILED };
+  if (!(error instanceof Error)) return { lines: internal(undefined), code: EXIT_FAILED };
   if (error instanceof UsageError || isParseError(error)) return { lines: [error.message], code: EXIT_USAGE };
   if (ABOUT_INPUT.has(error.name)) return { lines: linesOf(error), code: EXIT_USAGE };
+  if (isUnreachable(error)) return { lines: [unreachable(command, error)], code: EXIT_FAILED };
   if (FOR_PEOPLE.has(error.name)) return { lines: [error.message], code: EXIT_FAILED };
-  const ofTheMachine = portTaken(error) ?? fileRefused(error);
+  const ofTheMachine = portRefused(error) ?? fileRefused(error);
   if (ofTheMachine !== undefined) return { lines: [ofTheMachine], code: EXIT_FAILED };
-  return { lines: [error.stack ?? error.message], code: EXIT_FAILED };
+  return { lines: internal(error), code: EXIT_FAILED };
 }
 
 /** The several things that one of these errors names. */
@@ -55,25 +65,55 @@ function isParseError(error: Error): boolean {
   return 'code' in error && typeof error.code === 'string' && error.code.startsWith('ERR_PARSE_ARGS');
 }
 
-function portTaken(error: Error): string | undefined {
-  if (!('code' in error) || !('port' in error) || !('address' in error)) return undefined;
-  if (error.code === 'EADDRINUSE') return `${String(error.address)}:${String(error.port)} is in use`;
-  if (error.code === 'EACCES')
-    return `${String(error.address)}:${String(error.port)} may not be opened by this user`;
-  return undefined;
+const DEBUG_LEVELS: ReadonlySet<unknown> = new Set(['debug', 'trace']);
+
+function internal(error: Error | undefined): readonly string[] {
+  if (DEBUG_LEVELS.has(process.env['SURETY_LOG_LEVEL']))
+    return ['internal error', error?.stack ?? 'no stack'];
+  return ['internal error; SURETY_LOG_LEVEL=debug shows where'];
+}
+
+/** Of the store, which knows no variables. */
+function isUnreachable(error: Error): boolean {
+  return error.name === 'MigrationError' && 'reason' in error && error.reason === 'DATABASE_UNREACHABLE';
+}
+
+function unreachable(command: string, error: Error): string {
+  const place = databasePlace(process.env, command);
+  return place === undefined ? error.message : `The database did not answer at ${place}.`;
+}
+
+/** What a system says of an address to listen on, by its code. */
+const PORT_REFUSALS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'is in use',
+  EACCES: 'may not be opened by this user',
+  EADDRNOTAVAIL: 'is not an address of this machine',
+  EAFNOSUPPORT: 'is of a kind that this machine does not have',
+};
+
+function portRefused(error: Error): string | undefined {
+  if (!('code' in error)) return undefined;
+  if ('syscall' in error && error.syscall === 'getaddrinfo' && 'hostname' in error) {
+    return `the name ${String(error.hostname)} is not known`;
+  }
+  if (!('port' in error) || !('address' in error)) return undefined;
+  const refusal = PORT_REFUSALS[String(error.code)];
+  return refusal && `${String(error.address)}:${String(error.port)} ${refusal}`;
 }
 
 /** What a file system says to somebody who may not, or cannot, write there. A file that is missing may be a bug of ours. */
-const FILE_REFUSALS: ReadonlySet<unknown> = new Set([
-  'EACCES',
-  'EPERM',
-  'ENOTDIR',
-  'EROFS',
-  'ENOSPC',
-  'ENAMETOOLONG',
-]);
+const FILE_REFUSALS: Readonly<Record<string, string>> = {
+  EACCES: 'may not be used by this user',
+  EPERM: 'may not be used by this user',
+  ENOTDIR: 'is not in a folder',
+  EISDIR: 'is a folder',
+  EROFS: 'is on a file system that cannot be written to',
+  ENOSPC: 'has no space left',
+  ENAMETOOLONG: 'has too long a name',
+};
 
 function fileRefused(error: Error): string | undefined {
-  if (!('code' in error) || !('path' in error) || !FILE_REFUSALS.has(error.code)) return undefined;
-  return error.message;
+  if (!('code' in error) || !('path' in error)) return undefined;
+  const refusal = FILE_REFUSALS[String(error.code)];
+  return refusal && `${String(error.path)} ${refusal} (${String(error.code)})`;
 }

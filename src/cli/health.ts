@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { PeerCertificate } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { type ChannelCredentials, Client, credentials, status } from '@grpc/grpc-js';
+import { type ChannelCredentials, Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import { certificateLayout } from '../../certs/layout.js';
 import { type Configuration, readConfiguration, type TlsPaths } from '../config/configuration.js';
 import {
@@ -14,6 +14,7 @@ import {
 } from '../gen/grpc/health/v1/health_pb.js';
 import { inspectLeaf } from '../identity/certificate.js';
 import { readPem } from '../identity/pem.js';
+import { suretyError } from './client/surety-error.js';
 import { EXIT_FAILED, UsageError } from './failure.js';
 
 export const HEALTH_HELP = `surety health [--address <host:port>] [--service <name>] [--timeout <seconds>]
@@ -42,18 +43,15 @@ export async function health(args: readonly string[]): Promise<number> {
   if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_SECONDS * 1000)) {
     throw new UsageError(`--timeout: must be a number of seconds up to ${MAX_TIMEOUT_SECONDS}`);
   }
-  const configuration = readConfiguration(process.env, 'start');
-  const client = new Client(
-    values.address ?? addressOf(configuration),
-    ownCredentials(tlsOf(configuration)),
-    {
-      'grpc.enable_retries': 0,
-      // Only the certificate says who the server is, and it is compared by its SPIFFE ID.
-      'grpc.ssl_target_name_override': 'localhost',
-    },
-  );
+  const configuration = readConfiguration(process.env, 'health');
+  const target = values.address ?? addressOf(configuration);
+  const client = new Client(target, ownCredentials(tlsOf(configuration)), {
+    'grpc.enable_retries': 0,
+    // Only the certificate says who the server is, and it is compared by its SPIFFE ID.
+    'grpc.ssl_target_name_override': 'localhost',
+  });
   try {
-    const answer = await check(client, values.service, timeoutMs);
+    const answer = await check(client, target, values.service, timeoutMs);
     process.stdout.write(`${answer}\n`);
     return answer === 'SERVING' ? 0 : EXIT_FAILED;
   } finally {
@@ -62,7 +60,7 @@ export async function health(args: readonly string[]): Promise<number> {
 }
 
 /** The status, or the name of the gRPC code that came instead. */
-function check(client: Client, service: string, timeoutMs: number): Promise<string> {
+function check(client: Client, target: string, service: string, timeoutMs: number): Promise<string> {
   const { check: method } = Health.method;
   return new Promise((resolve) => {
     client.makeUnaryRequest(
@@ -72,11 +70,16 @@ function check(client: Client, service: string, timeoutMs: number): Promise<stri
       toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema, { service })),
       { deadline: Date.now() + timeoutMs },
       (error, reply) => {
-        if (error !== null) resolve(`${status[error.code] ?? String(error.code)}: ${error.details}`);
+        if (error !== null) resolve(failureText(error, target));
         else resolve(ServingStatus[fromBinary(HealthCheckResponseSchema, reply ?? Buffer.alloc(0)).status]);
       },
     );
   });
+}
+
+function failureText(error: ServiceError, target: string): string {
+  const { code, message } = suretyError(error, target);
+  return `${code}: ${message.replace('of --roots', 'of the bundle beside ours')}`;
 }
 
 function tlsOf({ tls, stateDir }: Configuration): TlsPaths {
@@ -92,13 +95,19 @@ function addressOf({ listen: { host, port } }: Configuration): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-function ownCredentials({ certificateFile, keyFile, bundlesDirectory }: TlsPaths): ChannelCredentials {
-  const certificate = read(certificateFile);
-  const own = inspectLeaf(readPem(certificate.toString('latin1'), 'CERTIFICATE')[0] ?? Buffer.alloc(0));
-  const bundle = read(join(bundlesDirectory, `${own.trustDomain}.pem`));
-  return credentials.createSsl(bundle, read(keyFile), certificate, {
-    checkServerIdentity: (_host, peer: PeerCertificate) => identityError(peer, own.spiffeId),
-  });
+function ownCredentials(files: TlsPaths): ChannelCredentials {
+  const { certificateFile, keyFile, bundlesDirectory } = files;
+  const [certificate, key] = [read(certificateFile), read(keyFile)];
+  try {
+    const own = inspectLeaf(readPem(certificate.toString('latin1'), 'CERTIFICATE')[0] ?? Buffer.alloc(0));
+    return credentials.createSsl(read(join(bundlesDirectory, `${own.trustDomain}.pem`)), key, certificate, {
+      checkServerIdentity: (_host, peer: PeerCertificate) => identityError(peer, own.spiffeId),
+    });
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    // What variables name has been looked into; of the development files nobody has.
+    throw new UsageError(`${certificateFile} and ${keyFile}: are not a certificate in PEM and its key`);
+  }
 }
 
 function identityError({ raw }: PeerCertificate, expected: string): Error | undefined {

@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { FaultOrder } from '../lane/faults.js';
 import { environmentMistakes } from './environment.js';
+import { TLS_VARIABLES, tlsFileMistakes } from './tls-files.js';
 import type { ListenAddress } from './value-types.js';
 import { VARIABLES, type Values, type Variable, type VariableName } from './variables.js';
 
@@ -47,7 +48,8 @@ const REQUIRED: Readonly<Record<string, readonly VariableName[]>> = {
   serve: ['SURETY_TLS_CERT_FILE', 'SURETY_TLS_KEY_FILE', 'SURETY_BUNDLES_DIR', 'SURETY_DATABASE_URL'],
 };
 
-const TLS_FILES = ['SURETY_TLS_CERT_FILE', 'SURETY_TLS_KEY_FILE', 'SURETY_BUNDLES_DIR'] as const;
+/** Commands that serve, or speak, with the service's own certificate: they look into the files of TLS beforehand. */
+const READS_TLS: ReadonlySet<string> = new Set(['serve', 'start', 'health']);
 
 /**
  * Reads and checks everything, before anything is done with it.
@@ -58,7 +60,7 @@ const TLS_FILES = ['SURETY_TLS_CERT_FILE', 'SURETY_TLS_KEY_FILE', 'SURETY_BUNDLE
  */
 export function readConfiguration(
   environment: Readonly<Record<string, string | undefined>>,
-  command: 'serve' | 'start' | 'migrate' | 'bootstrap',
+  command: 'serve' | 'start' | 'migrate' | 'bootstrap' | 'health' | 'admin',
 ): Configuration {
   const mistakes: string[] = [...environmentMistakes(environment)];
   const texts = new Map<VariableName, string>();
@@ -138,29 +140,37 @@ function textOf(
   }
 }
 
-/** Looks whether the files are there; what is in them is looked at when they are read. */
+/** The files of TLS and the folder of the state, as far as they can be looked at before anything is done. */
 function fileMistakes(
-  values: Readonly<Record<string, unknown>>,
+  values: Readonly<Partial<Record<VariableName, unknown>>>,
   isSet: (name: VariableName) => boolean,
   command: string,
 ): string[] {
-  const set = TLS_FILES.filter(isSet);
+  const set = TLS_VARIABLES.filter(isSet);
   const missing =
     command !== 'serve' && set.length > 0
-      ? TLS_FILES.filter((name) => !isSet(name)).map((name) => `${name}: must be set too, as ${set[0]} is`)
+      ? TLS_VARIABLES.filter((name) => !isSet(name)).map(
+          (name) => `${name}: must be set too, as ${set[0]} is`,
+        )
       : [];
-  const unreadable = TLS_FILES.flatMap((name) => {
-    const file = values[name];
-    if (typeof file !== 'string') return [];
-    try {
-      const isFolder = statSync(file).isDirectory();
-      if (isFolder === (name === 'SURETY_BUNDLES_DIR')) return [];
-      return [`${name}: ${file} is ${isFolder ? 'a folder' : 'not a folder'}`];
-    } catch (error) {
-      return [`${name}: ${codeOf(error)} ${file}`];
-    }
-  });
-  return [...missing, ...unreadable];
+  const paths = Object.fromEntries(
+    TLS_VARIABLES.flatMap((name) => {
+      const file = values[name];
+      return typeof file === 'string' ? [[name, file]] : [];
+    }),
+  );
+  const tls = tlsFileMistakes(paths, READS_TLS.has(command) ? 'contents' : 'places');
+  return [...missing, ...tls, ...(command === 'start' ? stateMistakes(values.SURETY_STATE_DIR) : [])];
+}
+
+/** One that is not there is made; whether it can be is seen then. */
+function stateMistakes(folder: unknown): string[] {
+  if (typeof folder !== 'string' || folder === '') return [];
+  try {
+    return statSync(folder).isDirectory() ? [] : [`SURETY_STATE_DIR: ${folder} is not a folder`];
+  } catch {
+    return [];
+  }
 }
 
 /** A value may be repeated where it is no secret, so that a person sees which of several spellings counted. */

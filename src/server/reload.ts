@@ -35,12 +35,13 @@ export class TlsFilesInvalid extends Error {
  * Reads everything before the first handshake. At start a bad file stops the service; only later is there an
  * older one to keep.
  *
+ * @param nowMicros microseconds since the epoch; undefined where no clock is known yet: nothing has expired then
  * @throws {TlsFilesInvalid} with every problem at once.
  */
-export async function readTlsMaterial(files: TlsFiles, nowMicros: bigint): Promise<TlsMaterial> {
+export async function readTlsMaterial(files: TlsFiles, nowMicros?: bigint): Promise<TlsMaterial> {
   const problems: string[] = [];
   const own = await readServiceCertificate(files, nowMicros).catch((error: unknown) => {
-    problems.push(messageOf(error));
+    problems.push(...(error instanceof TlsFilesInvalid ? error.problems : [messageOf(error)]));
     return undefined;
   });
   const reading = await readTrustBundles(files.bundlesDirectory).catch((error: unknown) => {
@@ -54,11 +55,28 @@ export async function readTlsMaterial(files: TlsFiles, nowMicros: bigint): Promi
   return { ...own, bundles: reading.bundles };
 }
 
+/** @param nowMicros microseconds since the epoch. @throws {TlsFilesInvalid} */
+export function assertNotExpired(
+  { own }: Pick<TlsMaterial, 'own'>,
+  { certificateFile }: Pick<TlsFiles, 'certificateFile'>,
+  nowMicros: bigint,
+): void {
+  if (nowMicros > own.notAfterMicros) throw new TlsFilesInvalid([`${certificateFile}: EXPIRED`]);
+}
+
 type OwnCertificate = Pick<TlsMaterial, 'certificate' | 'own'>;
 
-async function readServiceCertificate(files: TlsFiles, nowMicros: bigint): Promise<OwnCertificate> {
-  const certificatePem = await readNamed(files.certificateFile);
-  const keyPem = await readNamed(files.keyFile);
+async function readServiceCertificate(
+  files: TlsFiles,
+  nowMicros: bigint | undefined,
+): Promise<OwnCertificate> {
+  const both = await Promise.allSettled([readNamed(files.certificateFile), readNamed(files.keyFile)]);
+  const [certificatePem, keyPem] = both.map((one) => (one.status === 'fulfilled' ? one.value : undefined));
+  if (certificatePem === undefined || keyPem === undefined) {
+    throw new TlsFilesInvalid(
+      both.flatMap((one) => (one.status === 'rejected' ? (one.reason as TlsFilesInvalid).problems : [])),
+    );
+  }
   return checkServiceCertificate({ certificatePem, keyPem }, files, nowMicros);
 }
 
@@ -73,11 +91,11 @@ async function readNamed(file: string): Promise<string> {
 function checkServiceCertificate(
   certificate: ServiceCertificate,
   { certificateFile, keyFile }: TlsFiles,
-  nowMicros: bigint,
+  nowMicros: bigint | undefined,
 ): OwnCertificate {
   const [leafDer] = named(certificateFile, () => readPem(certificate.certificatePem, 'CERTIFICATE'));
   const own = named(certificateFile, () => inspectLeaf(leafDer ?? Buffer.alloc(0)));
-  if (nowMicros > own.notAfterMicros) throw new TlsFilesInvalid([`${certificateFile}: EXPIRED`]);
+  if (nowMicros !== undefined) assertNotExpired({ own }, { certificateFile }, nowMicros);
   const key = named(keyFile, () => createPrivateKey(certificate.keyPem));
   if (!new X509Certificate(leafDer ?? '').checkPrivateKey(key)) {
     throw new TlsFilesInvalid([`${keyFile}: is not the key of ${certificateFile}`]);

@@ -18,7 +18,7 @@ import { connectionLimits, MAX_REPLY_BYTES } from './limits.js';
 import { grpcProtocol, Listener } from './listener.js';
 import { Metrics } from './metrics.js';
 import { ReadinessProbe } from './readiness.js';
-import { readTlsMaterial, Reloader, type TlsMaterial } from './reload.js';
+import { assertNotExpired, readTlsMaterial, Reloader, type TlsMaterial } from './reload.js';
 
 /** A configuration in which nothing is left to be made. */
 export type ServiceConfiguration = Configuration &
@@ -45,13 +45,16 @@ export class StartRefused extends Error {
  */
 export async function startService(configuration: ServiceConfiguration, log: Logger): Promise<Service> {
   checkMethodTable(CONTRACT_SERVICES);
+  // Before the database: whoever gave bad files hears of all of them, wherever the database is.
+  const tls = await readTlsMaterial(configuration.tls);
   const database = await prepareDatabase({
     databaseUrl: configuration.databaseUrl,
     migrationUrl: configuration.migrationUrl,
     log: (message) => log.info(message),
   });
   const clock = new StoreClock(database.now);
-  const tls = await readTlsMaterial(configuration.tls, clock.now());
+  // Only the store's clock says what has expired.
+  assertNotExpired(tls, configuration.tls, clock.now());
   const { serviceDomainId } = checkDatabase(database, configuration, tls);
   if (database.testDatabase) sayTestDatabase(configuration, log);
   const metrics = new Metrics();

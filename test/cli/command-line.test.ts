@@ -123,7 +123,36 @@ describe('a wrong configuration', () => {
   it('of a database that does not answer is one sentence: exit 1', async () => {
     const env = { SURETY_DATABASE_URL: 'postgres://u:hunter2@127.0.0.1:1/d' };
     const { code, err } = await surety(['migrate'], env);
-    expect({ code, err }).toEqual({ code: 1, err: 'surety migrate: The database did not answer.\n' });
+    const sentence = 'surety migrate: The database did not answer at 127.0.0.1:1 (SURETY_DATABASE_URL).';
+    expect({ code, err }).toEqual({ code: 1, err: `${sentence}\n` });
+  });
+
+  it('of TLS is told with all the rest, before a database is tried', async () => {
+    const env = {
+      SURETY_DATABASE_URL: 'postgres://u:hunter2@127.0.0.1:1/d',
+      SURETY_POOL_SIZE: 'many',
+      SURETY_TLS_CERT_FILE: 'package.json',
+      SURETY_TLS_KEY_FILE: '/absent.key',
+      SURETY_BUNDLES_DIR: 'src',
+    };
+    const { code, err } = await surety(['serve'], env);
+    expect({ code, lines: err.trim().split('\n') }).toEqual({
+      code: 2,
+      lines: [
+        expect.stringMatching(/^surety serve: SURETY_POOL_SIZE: must be an integer/),
+        'surety serve: SURETY_TLS_CERT_FILE: package.json: no CERTIFICATE in it',
+        'surety serve: SURETY_TLS_KEY_FILE: ENOENT /absent.key',
+        'surety serve: SURETY_BUNDLES_DIR: src has no <trust-domain>.pem in it',
+      ],
+    });
+  });
+
+  it('of the folder of the state is one sentence', async () => {
+    const { code, err } = await surety(['start'], { SURETY_STATE_DIR: path.resolve('package.json') });
+    expect({ code, err }).toEqual({
+      code: 2,
+      err: `surety start: SURETY_STATE_DIR: ${path.resolve('package.json')} is not a folder\n`,
+    });
   });
 });
 

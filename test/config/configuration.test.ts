@@ -1,30 +1,37 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
+  type DevelopmentCertificates,
+  ensureDevelopmentCertificates,
+} from '../../certs/development-certificates.js';
+import {
   type Configuration,
   ConfigurationInvalid,
   readConfiguration,
 } from '../../src/config/configuration.js';
+import { databasePlace } from '../../src/config/database-place.js';
 import { variablesTable } from '../../src/config/document.js';
 import { forgetPostgresVariables } from '../../src/config/environment.js';
 import { VARIABLES } from '../../src/config/variables.js';
 
 let folder: string;
 let serving: Record<string, string>;
+let certificates: DevelopmentCertificates;
 
-beforeAll(() => {
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'surety-config-'));
   const file = (name: string, content = ''): string => {
     writeFileSync(join(folder, name), content);
     return join(folder, name);
   };
+  certificates = await ensureDevelopmentCertificates({ directory: join(folder, 'certs') });
   serving = {
-    SURETY_TLS_CERT_FILE: file('service.pem'),
-    SURETY_TLS_KEY_FILE: file('service.key'),
-    SURETY_BUNDLES_DIR: folder,
+    SURETY_TLS_CERT_FILE: certificates.service.cert,
+    SURETY_TLS_KEY_FILE: certificates.service.key,
+    SURETY_BUNDLES_DIR: certificates.bundlesDir,
     SURETY_DATABASE_URL_FILE: file('url', 'postgres://surety:s3cret@db:5432/surety\n'),
   };
 });
@@ -154,6 +161,63 @@ describe('the configuration', () => {
       'SURETY_BUNDLES_DIR',
       'SURETY_DATABASE_URL',
     ]);
+  });
+
+  it('looks into the files of TLS together with everything else', () => {
+    const empty = join(folder, 'no-bundles');
+    mkdirSync(empty, { recursive: true });
+    const url = 'mysql://u:hunter2@h/d';
+    const wrong = { ...serving, SURETY_DATABASE_URL_FILE: undefined, SURETY_DATABASE_URL: url };
+    const otherKey = certificates.callers['spiffe://surety.test/operator/root']?.key ?? '';
+    const mismatched = mistakes(
+      { ...wrong, SURETY_TLS_KEY_FILE: otherKey, SURETY_BUNDLES_DIR: empty },
+      'serve',
+    );
+    expect(mismatched).toEqual([
+      'SURETY_DATABASE_URL: must be a URL like postgres://user:password@host:5432/database',
+      `SURETY_TLS_KEY_FILE: ${otherKey} is not the key of ${certificates.service.cert}`,
+      `SURETY_BUNDLES_DIR: ${empty} has no <trust-domain>.pem in it`,
+    ]);
+    const garbage = join(folder, 'url');
+    expect(
+      mistakes({ ...wrong, SURETY_TLS_CERT_FILE: garbage, SURETY_TLS_KEY_FILE: garbage }, 'serve').slice(1),
+    ).toEqual([
+      `SURETY_TLS_CERT_FILE: ${garbage}: no CERTIFICATE in it`,
+      `SURETY_TLS_KEY_FILE: ${garbage} is not a private key in PEM without a passphrase`,
+    ]);
+  });
+
+  it('names every bundle that cannot be used', () => {
+    const bundles = join(folder, 'bad-bundles');
+    mkdirSync(bundles, { recursive: true });
+    writeFileSync(join(bundles, 'acme.test.pem'), 'x');
+    writeFileSync(join(bundles, 'globex.test.pem'), readFileSync(certificates.service.cert));
+    writeFileSync(join(bundles, 'globex.test.crl.pem'), 'y');
+    const found = mistakes({ ...serving, SURETY_BUNDLES_DIR: bundles }, 'serve');
+    expect(found).toEqual([
+      `SURETY_BUNDLES_DIR: ${join(bundles, 'acme.test.pem')}: no CERTIFICATE in it`,
+      `SURETY_BUNDLES_DIR: ${join(bundles, 'globex.test.crl.pem')}: no X509 CRL in it`,
+      expect.stringMatching(/globex\.test\.pem: certificate [0-9a-f]+: ISSUER_NOT_CA$/),
+    ]);
+  });
+
+  it('refuses a file where the folder of the state should be', () => {
+    const file = join(folder, 'url');
+    expect(mistakes({ SURETY_STATE_DIR: file })).toEqual([`SURETY_STATE_DIR: ${file} is not a folder`]);
+    expect(mistakes({ SURETY_STATE_DIR: join(folder, 'to-be-made') })).toEqual([]);
+  });
+
+  it('says where a database is without its login', () => {
+    const [migration, serves] = ['postgres://m:hunter2@db/d', 'postgres://u:hunter2@db:6000/d'];
+    const both = { SURETY_MIGRATION_URL: migration, SURETY_DATABASE_URL: serves };
+    expect(databasePlace(both, 'migrate')).toBe('db:5432 (SURETY_MIGRATION_URL)');
+    expect(databasePlace(both, 'serve')).toBe(
+      'db:5432 (SURETY_MIGRATION_URL) or db:6000 (SURETY_DATABASE_URL)',
+    );
+    expect(databasePlace({ ...both, SURETY_MIGRATION_URL: serves }, 'serve')).toBe(
+      'db:6000 (SURETY_MIGRATION_URL, SURETY_DATABASE_URL)',
+    );
+    expect(databasePlace({}, 'start')).toBeUndefined();
   });
 
   it('has a default for whatever is not required, and each default is a right one', () => {

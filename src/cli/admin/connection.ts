@@ -8,6 +8,7 @@ import { CertificateRejected } from '../../identity/certificate-rejected.js';
 import { JwkInvalid, publicKeyOf } from '../../identity/jwk.js';
 import { readPem } from '../../identity/pem.js';
 import type { SigningKey } from '../../identity/sign.js';
+import { checkClientIdentity } from '../client/client-identity.js';
 import { Channel } from '../client/service-client.js';
 import { UsageError } from '../failure.js';
 import { readFile, readFileBytes } from './field-value.js';
@@ -40,10 +41,10 @@ export interface Connection {
 /**
  * Opens a connection; what is not given is that of the development operator and of a service that was started here.
  *
- * @throws {UsageError} where a file is missing or is not what it should be
+ * @throws {UsageError | ClientIdentityInvalid} where a file is missing or is not what it should be
  */
 export function openConnection(values: ConnectionValues): Connection {
-  const { listen, stateDir } = readConfiguration(process.env, 'start');
+  const { listen, stateDir } = readConfiguration(process.env, 'admin');
   const layout = certificateLayout(join(stateDir, 'certs'));
   if ((values.cert === undefined) !== (values.key === undefined)) {
     throw new UsageError('--cert and --key are given together');
@@ -55,23 +56,15 @@ export function openConnection(values: ConnectionValues): Connection {
   const roots = readFileBytes('--roots', values.roots ?? layout.serviceBundle);
   const signing =
     values['signing-key'] ?? (isDevelopment ? layout.signingKeys[DEVELOPMENT_OPERATOR]?.pem : undefined);
+  checkClientIdentity({ certificate, key, roots });
   return {
     domainId: values.domain ?? trustDomainOf(certificate),
-    channel: channelTo(values.target ?? addressOf(listen), { certificate, key, roots }),
+    channel: new Channel(values.target ?? addressOf(listen), { certificate, key, roots }),
     signingKey: () => {
       if (signing === undefined) throw new UsageError('--signing-key must be given where --cert is');
       return readSigningKey(readFile('--signing-key', signing));
     },
   };
-}
-
-function channelTo(target: string, identity: ConstructorParameters<typeof Channel>[1]): Channel {
-  try {
-    return new Channel(target, identity);
-  } catch (error) {
-    // OpenSSL refuses what is no PEM, or a key of another certificate.
-    throw new UsageError(`--cert, --key and --roots: ${(error as Error).message}`);
-  }
 }
 
 function trustDomainOf(certificate: Buffer): string {

@@ -15,14 +15,10 @@ import {
   Metadata as MetadataClass,
   type ServiceError,
 } from '@grpc/grpc-js';
+import { checkClientIdentity, type ClientIdentity } from './client-identity.js';
 import { suretyError } from './surety-error.js';
 
-/** A caller's own certificate and key, and the CA that it trusts for the service; all PEM. */
-export interface ClientIdentity {
-  readonly certificate: Buffer;
-  readonly key: Buffer;
-  readonly roots: Buffer;
-}
+export type { ClientIdentity } from './client-identity.js';
 
 /** How one call is made. */
 export interface CallOptions {
@@ -54,8 +50,15 @@ export type ServiceClient<Methods extends GenServiceMethods> = {
 export class Channel {
   private readonly client: Client;
 
-  /** @param target `host:port` */
-  constructor(target: string, identity: ClientIdentity) {
+  /**
+   * @param target `host:port`
+   * @throws {ClientIdentityInvalid}
+   */
+  constructor(
+    private readonly target: string,
+    identity: ClientIdentity,
+  ) {
+    checkClientIdentity(identity);
     this.client = new Client(
       target,
       credentials.createSsl(identity.roots, identity.key, identity.certificate),
@@ -94,7 +97,7 @@ export class Channel {
         options.metadata ?? new MetadataClass(),
         { deadline: Date.now() + (options.timeoutMs ?? DEFAULT_TIMEOUT_MS) },
         (error: ServiceError | null, reply?: unknown) =>
-          error ? reject(suretyError(error)) : resolve(reply),
+          error ? reject(suretyError(error, this.target)) : resolve(reply),
       );
       options.signal?.addEventListener('abort', () => call.cancel(), { once: true });
     });
@@ -113,7 +116,7 @@ export class Channel {
     try {
       yield* call as AsyncIterable<unknown>;
     } catch (error) {
-      throw suretyError(error as ServiceError);
+      throw suretyError(error as ServiceError, this.target);
     } finally {
       call.cancel();
     }

@@ -3,6 +3,7 @@ import { anyUnpack } from '@bufbuild/protobuf/wkt';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
 import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
+import { noAnswerSentence } from './no-answer.js';
 
 /** An error of the service as a program reads it: by its reason, not by its text. */
 export class SuretyError extends Error {
@@ -25,8 +26,12 @@ export class SuretyError extends Error {
   }
 }
 
-/** Reads the details of a failed call. */
-export function suretyError(error: ServiceError): SuretyError {
+/**
+ * Reads the details of a failed call; one that the service did not answer gets a sentence of ours.
+ *
+ * @param target `host:port` that was called
+ */
+export function suretyError(error: ServiceError, target = 'the service'): SuretyError {
   const code = status[error.code] ?? 'UNKNOWN';
   const bytes = error.metadata?.get('grpc-status-details-bin')[0];
   const details = Buffer.isBuffer(bytes) ? fromBinary(StatusSchema, bytes).details : [];
@@ -42,5 +47,7 @@ export function suretyError(error: ServiceError): SuretyError {
     const delay = anyUnpack(any, RetryInfoSchema)?.retryDelay;
     if (delay) retryAfterMs = Number(delay.seconds) * 1000 + delay.nanos / 1_000_000;
   }
-  return new SuretyError(code, reason, error.details, metadata, violations, retryAfterMs, { cause: error });
+  const message =
+    (details.length === 0 ? noAnswerSentence(code, error.details, target) : undefined) ?? error.details;
+  return new SuretyError(code, reason, message, metadata, violations, retryAfterMs, { cause: error });
 }

@@ -1,0 +1,43 @@
+import { ConfigurationInvalid, readConfiguration } from './configuration.js';
+
+const POSTGRES_PORT = '5432';
+
+/** Commands that only migrate: the login for it is the one they use, where there is one. */
+const MIGRATES: ReadonlySet<string> = new Set(['migrate', 'bootstrap']);
+
+/**
+ * Where the database of a command is, and the variables that say so, for a message: never the login.
+ *
+ * @returns for example `127.0.0.1:5432 (SURETY_DATABASE_URL)`; undefined where no variable says
+ */
+export function databasePlace(
+  environment: Readonly<Record<string, string | undefined>>,
+  command: string,
+): string | undefined {
+  const urls = urlsOf(environment);
+  const asked = MIGRATES.has(command) ? urls.slice(0, 1) : urls;
+  const names = new Map<string, string[]>();
+  for (const [name, url] of asked) names.set(placeOf(url), [...(names.get(placeOf(url)) ?? []), name]);
+  if (names.size === 0) return undefined;
+  return [...names].map(([place, variables]) => `${place} (${variables.join(', ')})`).join(' or ');
+}
+
+function urlsOf(environment: Readonly<Record<string, string | undefined>>): (readonly [string, string])[] {
+  try {
+    const { migrationUrl, databaseUrl } = readConfiguration(environment, 'migrate');
+    return [
+      ...(migrationUrl === undefined ? [] : [['SURETY_MIGRATION_URL', migrationUrl] as const]),
+      ...(databaseUrl === undefined ? [] : [['SURETY_DATABASE_URL', databaseUrl] as const]),
+    ];
+  } catch (error) {
+    if (error instanceof ConfigurationInvalid) return [];
+    throw error;
+  }
+}
+
+/** The driver lets `?host=` and `?port=` stand above what is in front of them. */
+function placeOf(text: string): string {
+  const url = new URL(text);
+  const host = url.searchParams.get('host') ?? url.hostname;
+  return `${host}:${url.searchParams.get('port') ?? (url.port || POSTGRES_PORT)}`;
+}
