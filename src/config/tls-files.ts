@@ -52,7 +52,7 @@ export function tlsFileMistakes(
     if (leaf && privateKey) {
       if (!leaf.fields.x509.checkPrivateKey(privateKey)) {
         mistakes.get(KEY)?.push(`${key} is not the key of ${certificate}`);
-      } else take(CERTIFICATE, () => assertServable(leaf.pem, privateKey, `${certificate}`));
+      } else take(CERTIFICATE, () => assertServable(leaf.pem, privateKey, certificate));
     }
     if (bundles !== undefined) mistakes.get(BUNDLES)?.push(...bundleMistakes(bundles));
   }
