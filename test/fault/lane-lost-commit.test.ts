@@ -113,13 +113,18 @@ describe('a connection that is cut at COMMIT', () => {
 });
 
 describe.concurrent('a store that stays away after COMMIT was sent', () => {
-  test('the callers are told that it is not known, and a repeat gets the stored answer', async () => {
+  test('the callers are told that it is not known, and a repeat gets the stored answer', async ({
+    expect,
+  }) => {
     const own = await openWorld();
     const { grantId } = await seedWorkers(own);
     const ownHealthy = own.replica();
     const proxy = await openProxy(own);
     const replica = through(proxy, { batchLimit: 1 }, own);
     const [lost, behind] = [await reserveCall(ownHealthy, grantId), await reserveCall(ownHealthy, grantId)];
+    // Opens the connection that COMMIT is lost on; from then on nobody gets a new one, however soon the lane asks.
+    await submit(replica, await reserveCall(ownHealthy, grantId));
+    await own.admin.query(`ALTER DATABASE ${own.database.name} CONNECTION LIMIT 0`);
     const cut = proxy.cutAfter(isCommit, 'answered').then(() => keepAway(own, true));
     const outcome = submit(replica, lost);
     const queued = submit(replica, behind);
@@ -151,7 +156,9 @@ describe.concurrent('a store that stays away after COMMIT was sent', () => {
     await own.close();
   });
 
-  test('a network that swallows COMMIT and all that follows: decided anew when it is back', async () => {
+  test('a network that swallows COMMIT and all that follows: decided anew when it is back', async ({
+    expect,
+  }) => {
     const own = await openWorld();
     const { grantId } = await seedWorkers(own);
     const proxy = await openProxy(own);

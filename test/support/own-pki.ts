@@ -9,9 +9,6 @@ import { Channel } from '../../src/cli/client/service-client.js';
 import { Authority, BundleFolder, type Certificate, type CertificateSpec } from './pki.js';
 import type { ServiceProcess, ServiceSettings } from './service-process.js';
 
-/** grpc-js takes null for "presents nothing"; a client of ours never does. */
-const NOTHING = null as unknown as Buffer;
-
 /** A connection of its own. */
 export interface OwnConnection {
   readonly service: ServiceProcess;
@@ -83,8 +80,9 @@ export class OwnPki {
   channel({ service, certificate, sent = [] }: OwnConnection): Channel {
     const shown = certificate && [certificate, ...sent].map(({ pem }) => pem).join('');
     const channel = new Channel(service.target, {
-      certificate: shown === undefined ? NOTHING : Buffer.from(shown),
-      key: certificate === undefined ? NOTHING : Buffer.from(certificate.keyPem),
+      ...(shown === undefined || certificate === undefined
+        ? {}
+        : { certificate: Buffer.from(shown), key: Buffer.from(certificate.keyPem) }),
       roots: this.roots,
     });
     this.channels.push(channel);

@@ -46,6 +46,9 @@ export type ServiceClient<Methods extends GenServiceMethods> = {
       ) => Promise<MessageShape<Methods[Name]['output']>>;
 };
 
+/** Who shows no certificate finds out at the service that there is no such mode. */
+export type Anonymous = Pick<ClientIdentity, 'roots'>;
+
 /** A connection to the service over mutual TLS. */
 export class Channel {
   private readonly client: Client;
@@ -56,12 +59,13 @@ export class Channel {
    */
   constructor(
     private readonly target: string,
-    identity: ClientIdentity,
+    identity: ClientIdentity | Anonymous,
   ) {
-    checkClientIdentity(identity);
+    const shown = 'certificate' in identity ? identity : undefined;
+    if (shown) checkClientIdentity(shown);
     this.client = new Client(
       target,
-      credentials.createSsl(identity.roots, identity.key, identity.certificate),
+      credentials.createSsl(identity.roots, shown?.key ?? null, shown?.certificate ?? null),
       {
         // Each channel its own connection: two identities never share one.
         'grpc.use_local_subchannel_pool': 1,
