@@ -163,7 +163,8 @@ describe('a unary call', () => {
       }),
     ]);
     const { startExecution } = EffectService.method;
-    const result = await rpc.client(CALLERS.executor).call(startExecution, {}, { timeoutMs: 100 });
+    // Long enough for the handshake on a busy machine: the deadline is to pass in the handler.
+    const result = await rpc.client(CALLERS.executor).call(startExecution, {}, { timeoutMs: 1_500 });
     // No reason: nobody knows yet what became of it.
     expect(result).toMatchObject({ code: 'DEADLINE_EXCEEDED', reason: undefined });
     await until(() => rpc.ended.length === 1, 'the end of the call');
