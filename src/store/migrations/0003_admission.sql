@@ -1,0 +1,1 @@
+-- What a domain lets through: counters, limits and breakers (authority.md, Admission).

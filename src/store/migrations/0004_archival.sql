@@ -1,0 +1,1 @@
+-- Archived effects and their tombstones (effects.md, Archival).

@@ -1,0 +1,1 @@
+-- What a restore needs (effects.md, Restore).

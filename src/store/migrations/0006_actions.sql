@@ -1,0 +1,1 @@
+-- Governed actions (actions.md).
