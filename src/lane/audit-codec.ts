@@ -1,6 +1,7 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import {
   AuditEntrySchema,
+  type CommandAuditSchema,
   type DecisionAuditSchema,
   type EffectAuditSchema,
   AuditKind as WireKind,
@@ -11,6 +12,7 @@ import type {
   AuditCodec,
   AuditFields,
   AuditKind,
+  CommandAudit,
   DecisionAudit,
   EffectAudit,
 } from '../ledger/audit/records.js';
@@ -20,6 +22,7 @@ const KINDS: Readonly<Record<AuditKind, WireKind>> = {
   effect_step: WireKind.EFFECT_STEP,
   effect_late_evidence: WireKind.EFFECT_LATE_EVIDENCE,
   decision: WireKind.DECISION,
+  command_intent: WireKind.COMMAND_INTENT,
   command: WireKind.COMMAND,
   event: WireKind.EVENT,
   provenance: WireKind.PROVENANCE,
@@ -49,7 +52,7 @@ export const auditCodec: AuditCodec = {
 };
 
 function entryOf(fields: AuditFields): MessageInitShape<typeof AuditEntrySchema> {
-  const { time, record } = fields;
+  const { time, record, command } = fields;
   return {
     domainId: fields.domainId,
     seq: fields.seq,
@@ -62,7 +65,13 @@ function entryOf(fields: AuditFields): MessageInitShape<typeof AuditEntrySchema>
     ...(fields.decision && { decision: decisionOf(fields.decision) }),
     ...(record && { record: { ...record, digest: plain(record.digest) } }),
     previousHead: plain(fields.previousHead),
+    ...(command && { command: commandOf(command) }),
+    intentSeq: fields.intentSeq ?? 0n,
   };
+}
+
+function commandOf(command: CommandAudit): MessageInitShape<typeof CommandAuditSchema> {
+  return { ...command, payloadDigest: plain(command.payloadDigest) };
 }
 
 function effectOf(effect: EffectAudit): MessageInitShape<typeof EffectAuditSchema> {

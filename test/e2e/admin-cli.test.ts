@@ -78,7 +78,7 @@ describe('a change', () => {
     expect(put).toMatchObject({ code: 0, err: '' });
     expect(put.out).toContain(`put-sink in ${ACME}: done\n`);
     expect(put.out).toMatch(/sink mail +revision 1\n/);
-    expect(await head()).toBe(String(BigInt(before) + 1n));
+    expect(await head()).toBe(String(BigInt(before) + 2n));
     expect(put.out).toMatch(new RegExp(`audit position +${await head()}\n`));
   });
 
@@ -378,7 +378,7 @@ describe('a lost answer', () => {
     const { duplicate, result } = await executeExactly(losing, jws, () => {}, { firstPauseMs: 1 });
     expect(duplicate).toBe(true);
     expect(sent).toEqual([jws, jws, jws]);
-    expect(result?.auditPosition).toBe(BigInt(before) + 1n);
+    expect(result?.auditPosition).toBe(BigInt(before) + 2n);
     expect(await head()).toBe(String(result?.auditPosition));
   });
 

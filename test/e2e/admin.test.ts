@@ -121,7 +121,7 @@ describe('a signed command is done once', () => {
     expect(answers.filter(({ duplicate }) => !duplicate)).toHaveLength(1);
     for (const { result } of answers) expect(result).toEqual(answers[0]?.result);
     expect(await revisionsOf(mutation.value.principal.principalId)).toEqual([1]);
-    expect(Number((await traces(world))['seq'])).toBe(Number(before['seq']) + 1);
+    expect(Number((await traces(world))['seq'])).toBe(Number(before['seq']) + 2);
   });
 
   test('of several with one id, one', async () => {

@@ -75,6 +75,17 @@ describe('a workload is registered by command, with its own proof', () => {
       kind: AuditKind.WORKLOAD,
       record: { type: 'workload', id: registrationId, revision: 1n, operation: 'register_workload' },
     });
+    expect(command.intentSeq).toBe(command.seq - 2n);
+    expect(await rig.entry(command.intentSeq)).toMatchObject({
+      kind: AuditKind.COMMAND_INTENT,
+      actorSpiffeId: OPERATOR,
+      commandId: command.commandId,
+      command: {
+        operation: 'register_workload',
+        payloadDigest: command.record?.digest,
+        expectedEntityRevision: 0n,
+      },
+    });
   });
 
   test('once: the exact command again is answered, another with the same id is refused', async () => {

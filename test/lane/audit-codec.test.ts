@@ -92,7 +92,7 @@ describe('the entries of the log', () => {
     expect(decoded.decision).toBeUndefined();
   });
 
-  it('say decisions, records and the head of the incarnation before', () => {
+  it('say decisions, commands, records and the head of the incarnation before', () => {
     const decision = {
       decisionId: 'dec-1',
       allowed: false,
@@ -104,10 +104,21 @@ describe('the entries of the log', () => {
       contextDigest: sha256('context'),
     } as const;
     const record = { type: 'grant', id: 'g', revision: 7n, operation: 'create_grant', digest: sha256('d') };
-    const decoded = decode({ ...entry, kind: 'decision', decision, record, previousHead: sha256('head') });
+    const command = {
+      adminCommandId: 'command-1',
+      operation: 'create_grant',
+      payloadDigest: sha256('payload'),
+      expectedPolicyRevision: 4n,
+      expectedEntityRevision: 0n,
+      keyThumbprint: 'thumbprint',
+    };
+    const said = { decision, record, command, intentSeq: 2n ** 53n, previousHead: sha256('head') };
+    const decoded = decode({ ...entry, kind: 'decision', ...said });
     expect(decoded).toMatchObject({
       decision: { ...decision, reason: WireReason.GRANT_EXHAUSTED, contextDigest: plain('context') },
       record: { ...record, digest: plain('d') },
+      command: { ...command, payloadDigest: plain('payload') },
+      intentSeq: 2n ** 53n,
       previousHead: plain('head'),
     });
   });

@@ -731,6 +731,6 @@ describe('the log', () => {
     );
     const { entries, head, commands, decisions, versions } = rows[0];
     expect(entries).toBe(head);
-    expect(Number(entries)).toBe(Number(commands) + Number(decisions) + Number(versions));
+    expect(Number(entries)).toBe(2 * Number(commands) + Number(decisions) + Number(versions));
   });
 });

@@ -16,6 +16,7 @@ export type AuditKind =
   | 'effect_step'
   | 'effect_late_evidence'
   | 'decision'
+  | 'command_intent'
   | 'command'
   | 'event'
   | 'provenance'
@@ -65,6 +66,18 @@ export interface RecordAudit {
   readonly digest: Digest;
 }
 
+/** What an operator signed, before anything of it is done. */
+export interface CommandAudit {
+  /** The id that the operator chose. */
+  readonly adminCommandId: string;
+  readonly operation: string;
+  readonly payloadDigest: Digest;
+  readonly expectedPolicyRevision: bigint;
+  readonly expectedEntityRevision: bigint;
+  /** RFC 7638, of the key that signed. */
+  readonly keyThumbprint: string;
+}
+
 /** What a decision wants to have in the log; position, time and hashes are given when it is appended. */
 export interface AuditDraft {
   readonly kind: AuditKind;
@@ -74,6 +87,9 @@ export interface AuditDraft {
   readonly effect?: EffectAudit;
   readonly decision?: DecisionAudit;
   readonly record?: RecordAudit;
+  readonly command?: CommandAudit;
+  /** In the completion of a command: where its intent stands. */
+  readonly intentSeq?: bigint;
 }
 
 /** An entry with its place. */

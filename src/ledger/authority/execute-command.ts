@@ -52,7 +52,7 @@ export interface ExecutedCommand {
 
 /**
  * `AdminService.ExecuteCommand`: who signs, for whom, whether it was done before, whether it is still good, and only then
- * the mutation. The record of the command, its entry in the log and the mutation commit together.
+ * the mutation. Intent, mutation, completion and the record of the command commit together.
  */
 export const executeCommand: Decision<ExecuteCommand, ExecutedCommand> = {
   kind: 'execute_command',
@@ -124,29 +124,35 @@ function requireTimely(draft: Draft, header: CommandHeader): void {
   );
 }
 
+/** Intent and completion are two entries of one transaction; what the mutation appends itself stands between them. */
 function execute(draft: Draft, command: ExecuteCommand, operator: CurrentOperator): AdminCommandRow {
   const { caller, header, mutation, payloadDigest } = command;
-  const context: MutationContext = {
-    caller,
-    operator,
-    commandId: command.commandId,
-    payloadDigest,
-    reason: header.reason,
-    expectedEntityRevision: header.expectedEntityRevision,
-  };
-  const changed = ruleOf(mutation).apply(draft, mutation, context);
-  const { seq } = draft.append({
+  const by = { actorSpiffeId: caller.spiffeId, commandId: command.commandId };
+  const intent = draft.append({
+    kind: 'command_intent',
+    ...by,
+    command: {
+      adminCommandId: header.adminCommandId,
+      operation: mutation.kind,
+      payloadDigest,
+      expectedPolicyRevision: header.expectedPolicyRevision,
+      expectedEntityRevision: header.expectedEntityRevision,
+      keyThumbprint: command.keyThumbprint,
+    },
+  });
+  const changed = ruleOf(mutation).apply(draft, mutation, mutationContext(command, operator));
+  const completion = draft.append({
     kind: 'command',
-    actorSpiffeId: caller.spiffeId,
-    commandId: command.commandId,
+    ...by,
     record: { ...changed, operation: mutation.kind, digest: payloadDigest },
+    intentSeq: intent.seq,
   });
   const row: AdminCommandRow = {
     adminCommandId: header.adminCommandId,
     payloadDigest,
     signerSpiffeId: caller.spiffeId,
     executedAt: draft.now,
-    auditSeq: seq,
+    auditSeq: completion.seq,
     entityRevision: changed.revision,
     policyRevision: draft.domain.policyRevision,
     revocationEpoch: draft.domain.revocationEpoch,
@@ -154,4 +160,10 @@ function execute(draft: Draft, command: ExecuteCommand, operator: CurrentOperato
   };
   draft.put('admin_commands', row);
   return row;
+}
+
+function mutationContext(command: ExecuteCommand, operator: CurrentOperator): MutationContext {
+  const { caller, commandId, header, payloadDigest } = command;
+  const { reason, expectedEntityRevision } = header;
+  return { caller, operator, commandId, payloadDigest, reason, expectedEntityRevision };
 }

@@ -169,6 +169,7 @@ export interface AdminCommandRow {
   readonly payloadDigest: Digest;
   readonly signerSpiffeId: string;
   readonly executedAt: Micros;
+  /** Where its completion stands in the log. */
   readonly auditSeq: bigint;
   readonly entityRevision: bigint;
   readonly policyRevision: bigint;

@@ -397,7 +397,7 @@ describe('every mutation', () => {
         );
       }
     }
-    expect(world.log).toHaveLength(9);
+    expect(world.log).toHaveLength(18);
     expect(world.find('callers', { spiffeId: ROOT })).toBeUndefined();
   });
 });

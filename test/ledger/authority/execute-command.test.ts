@@ -38,7 +38,7 @@ const asAnna: CommandOver = {
 };
 
 describe('authority.md, Signed commands', () => {
-  it('does the mutation, keeps the command, and logs both in one step', () => {
+  it('does the mutation, keeps the command, and logs intent and completion', () => {
     const world = emptyWorld();
     const signed = command(world, paula);
     const outcome = world.run(executeCommand, signed);
@@ -49,18 +49,35 @@ describe('authority.md, Signed commands', () => {
       payloadDigest: signed.payloadDigest,
       signerSpiffeId: ROOT,
       executedAt: FIXTURE_NOW,
-      auditSeq: 1n,
+      auditSeq: 2n,
       entityRevision: 1n,
       policyRevision: 1n,
       revocationEpoch: 1n,
       jws: signed.jws,
     });
-    expect(world.log).toMatchObject([
+    const digest = signed.payloadDigest.toString('hex');
+    const by = { actorSpiffeId: ROOT, commandId: signed.commandId };
+    const common = { domainId: world.domainId, incarnation: '1', time: FIXTURE_NOW.toString(), ...by };
+    expect(world.log).toEqual([
       {
+        ...common,
+        seq: '1',
+        kind: 'command_intent',
+        command: {
+          adminCommandId: signed.header.adminCommandId,
+          operation: 'put_principal',
+          payloadDigest: digest,
+          expectedPolicyRevision: '1',
+          expectedEntityRevision: '0',
+          keyThumbprint: 'root-key',
+        },
+      },
+      {
+        ...common,
+        seq: '2',
         kind: 'command',
-        actorSpiffeId: ROOT,
-        commandId: signed.commandId,
-        record: { type: 'principal', id: 'paula', revision: '1', operation: 'put_principal' },
+        record: { type: 'principal', id: 'paula', revision: '1', operation: 'put_principal', digest },
+        intentSeq: '1',
       },
     ]);
   });
@@ -77,7 +94,7 @@ describe('authority.md, Signed commands', () => {
     });
     expect(again).toMatchObject({ ok: true, reply: { duplicate: true } });
     expect(again.ok && again.reply.row).toEqual(first.ok && first.reply.row);
-    expect(world.log).toHaveLength(2);
+    expect(world.log).toHaveLength(4);
     expect(world.find('principals')).toMatchObject({ status: 'suspended' });
   });
 
@@ -249,6 +266,7 @@ describe('the service, in its own domain', () => {
     expect(reasonOf(world, globex)).toBe('done');
     expect([...world.otherDomains]).toEqual(['globex.test']);
     expect(world.log.map((entry) => [entry.kind, entry.record?.id])).toEqual([
+      ['command_intent', undefined],
       ['domain_created', 'globex.test'],
       ['command', 'globex.test'],
     ]);

@@ -59,6 +59,7 @@ describe('identity.md, Workload registration', () => {
     });
     expect(world.find('callers')).toEqual({ spiffeId: EXECUTOR, kind: 'executor', refId: EXECUTOR });
     expect(world.log.map((entry) => [entry.kind, entry.actorSpiffeId, entry.record?.operation])).toEqual([
+      ['command_intent', ROOT, undefined],
       ['workload', ROOT, 'register_workload'],
       ['command', ROOT, 'register_workload'],
     ]);

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/audit/v1/entry.proto.
  */
 export const file_surety_audit_v1_entry: GenFile = /*@__PURE__*/
-  fileDesc("ChtzdXJldHkvYXVkaXQvdjEvZW50cnkucHJvdG8SD3N1cmV0eS5hdWRpdC52MSLnAgoKQXVkaXRFbnRyeRIRCglkb21haW5faWQYASABKAkSCwoDc2VxGAIgASgDEhMKC2luY2FybmF0aW9uGAMgASgDEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGtpbmQYBSABKA4yGi5zdXJldHkuYXVkaXQudjEuQXVkaXRLaW5kEhcKD2FjdG9yX3NwaWZmZV9pZBgGIAEoCRISCgpjb21tYW5kX2lkGAcgASgJEiwKBmVmZmVjdBgIIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5FZmZlY3RBdWRpdBIwCghkZWNpc2lvbhgJIAEoCzIeLnN1cmV0eS5hdWRpdC52MS5EZWNpc2lvbkF1ZGl0EiwKBnJlY29yZBgKIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5SZWNvcmRBdWRpdBIVCg1wcmV2aW91c19oZWFkGAsgASgMIu4DCgtFZmZlY3RBdWRpdBIRCgllZmZlY3RfaWQYASABKAkSDAoEc3RlcBgCIAEoAxIxCgpmcm9tX3N0YXRlGAMgASgOMh0uc3VyZXR5LmVmZmVjdC52MS5FZmZlY3RTdGF0ZRIvCgh0b19zdGF0ZRgEIAEoDjIdLnN1cmV0eS5lZmZlY3QudjEuRWZmZWN0U3RhdGUSLQoGc291cmNlGAUgASgOMh0uc3VyZXR5LmVmZmVjdC52MS5TdGF0ZVNvdXJjZRINCgVmZW5jZRgGIAEoAxISCgphdHRlbXB0X2lkGAcgASgJEhcKD2V2aWRlbmNlX2RpZ2VzdBgIIAEoDBIUCgxwcm9vZl9kaWdlc3QYCSABKAwSFwoPcmVnaXN0cmF0aW9uX2lkGAogASgJEhoKDWdyYW50X2N1cnJlbnQYCyABKAhIAIgBARITCgtvdXRwdXRfc2luaxgMIAEoCRIXCg9pZGVudGl0eV9kaWdlc3QYDSABKAwSGQoRcHJvdmVuYW5jZV9kaWdlc3QYDiABKAwSEAoIZGlzcHV0ZWQYDyABKAgSEwoLZGVjaXNpb25faWQYECABKAkSEAoIZ3JhbnRfaWQYESABKAkSEAoIZXZlbnRfaWQYEiABKAlCEAoOX2dyYW50X2N1cnJlbnQivgEKDURlY2lzaW9uQXVkaXQSEwoLZGVjaXNpb25faWQYASABKAkSDwoHYWxsb3dlZBgCIAEoCBInCgZyZWFzb24YAyABKA4yFy5zdXJldHkuZXJyb3IudjEuUmVhc29uEhIKCmhhcm5lc3NfaWQYBCABKAkSEAoIYWN0b3JfaWQYBSABKAkSDgoGYWN0aW9uGAYgASgJEhAKCHJlc291cmNlGAcgASgJEhYKDmNvbnRleHRfZGlnZXN0GAggASgMIlwKC1JlY29yZEF1ZGl0EgwKBHR5cGUYASABKAkSCgoCaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAMSEQoJb3BlcmF0aW9uGAQgASgJEg4KBmRpZ2VzdBgFIAEoDCqcAgoJQXVkaXRLaW5kEhoKFkFVRElUX0tJTkRfVU5TUEVDSUZJRUQQABIaChZBVURJVF9LSU5EX0VGRkVDVF9TVEVQEAESIwofQVVESVRfS0lORF9FRkZFQ1RfTEFURV9FVklERU5DRRACEhcKE0FVRElUX0tJTkRfREVDSVNJT04QAxIWChJBVURJVF9LSU5EX0NPTU1BTkQQBBIUChBBVURJVF9LSU5EX0VWRU5UEAUSGQoVQVVESVRfS0lORF9QUk9WRU5BTkNFEAYSFwoTQVVESVRfS0lORF9XT1JLTE9BRBAHEhgKFEFVRElUX0tJTkRfQk9PVFNUUkFQEAgSHQoZQVVESVRfS0lORF9ET01BSU5fQ1JFQVRFRBAJQj8KE2Rldi5zdXJldHkuYXVkaXQudjFQAVomc3VyZXR5LmRldi9nZW4vc3VyZXR5L2F1ZGl0L3YxO2F1ZGl0djFiBnByb3RvMw", [file_google_protobuf_timestamp, file_surety_effect_v1_effect, file_surety_error_v1_reason]);
+  fileDesc("ChtzdXJldHkvYXVkaXQvdjEvZW50cnkucHJvdG8SD3N1cmV0eS5hdWRpdC52MSKrAwoKQXVkaXRFbnRyeRIRCglkb21haW5faWQYASABKAkSCwoDc2VxGAIgASgDEhMKC2luY2FybmF0aW9uGAMgASgDEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGtpbmQYBSABKA4yGi5zdXJldHkuYXVkaXQudjEuQXVkaXRLaW5kEhcKD2FjdG9yX3NwaWZmZV9pZBgGIAEoCRISCgpjb21tYW5kX2lkGAcgASgJEiwKBmVmZmVjdBgIIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5FZmZlY3RBdWRpdBIwCghkZWNpc2lvbhgJIAEoCzIeLnN1cmV0eS5hdWRpdC52MS5EZWNpc2lvbkF1ZGl0EiwKBnJlY29yZBgKIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5SZWNvcmRBdWRpdBIVCg1wcmV2aW91c19oZWFkGAsgASgMEi4KB2NvbW1hbmQYDCABKAsyHS5zdXJldHkuYXVkaXQudjEuQ29tbWFuZEF1ZGl0EhIKCmludGVudF9zZXEYDSABKAMi7gMKC0VmZmVjdEF1ZGl0EhEKCWVmZmVjdF9pZBgBIAEoCRIMCgRzdGVwGAIgASgDEjEKCmZyb21fc3RhdGUYAyABKA4yHS5zdXJldHkuZWZmZWN0LnYxLkVmZmVjdFN0YXRlEi8KCHRvX3N0YXRlGAQgASgOMh0uc3VyZXR5LmVmZmVjdC52MS5FZmZlY3RTdGF0ZRItCgZzb3VyY2UYBSABKA4yHS5zdXJldHkuZWZmZWN0LnYxLlN0YXRlU291cmNlEg0KBWZlbmNlGAYgASgDEhIKCmF0dGVtcHRfaWQYByABKAkSFwoPZXZpZGVuY2VfZGlnZXN0GAggASgMEhQKDHByb29mX2RpZ2VzdBgJIAEoDBIXCg9yZWdpc3RyYXRpb25faWQYCiABKAkSGgoNZ3JhbnRfY3VycmVudBgLIAEoCEgAiAEBEhMKC291dHB1dF9zaW5rGAwgASgJEhcKD2lkZW50aXR5X2RpZ2VzdBgNIAEoDBIZChFwcm92ZW5hbmNlX2RpZ2VzdBgOIAEoDBIQCghkaXNwdXRlZBgPIAEoCBITCgtkZWNpc2lvbl9pZBgQIAEoCRIQCghncmFudF9pZBgRIAEoCRIQCghldmVudF9pZBgSIAEoCUIQCg5fZ3JhbnRfY3VycmVudCK+AQoNRGVjaXNpb25BdWRpdBITCgtkZWNpc2lvbl9pZBgBIAEoCRIPCgdhbGxvd2VkGAIgASgIEicKBnJlYXNvbhgDIAEoDjIXLnN1cmV0eS5lcnJvci52MS5SZWFzb24SEgoKaGFybmVzc19pZBgEIAEoCRIQCghhY3Rvcl9pZBgFIAEoCRIOCgZhY3Rpb24YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSFgoOY29udGV4dF9kaWdlc3QYCCABKAwirwEKDENvbW1hbmRBdWRpdBIYChBhZG1pbl9jb21tYW5kX2lkGAEgASgJEhEKCW9wZXJhdGlvbhgCIAEoCRIWCg5wYXlsb2FkX2RpZ2VzdBgDIAEoDBIgChhleHBlY3RlZF9wb2xpY3lfcmV2aXNpb24YBCABKAMSIAoYZXhwZWN0ZWRfZW50aXR5X3JldmlzaW9uGAUgASgDEhYKDmtleV90aHVtYnByaW50GAYgASgJIlwKC1JlY29yZEF1ZGl0EgwKBHR5cGUYASABKAkSCgoCaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAMSEQoJb3BlcmF0aW9uGAQgASgJEg4KBmRpZ2VzdBgFIAEoDCq7AgoJQXVkaXRLaW5kEhoKFkFVRElUX0tJTkRfVU5TUEVDSUZJRUQQABIaChZBVURJVF9LSU5EX0VGRkVDVF9TVEVQEAESIwofQVVESVRfS0lORF9FRkZFQ1RfTEFURV9FVklERU5DRRACEhcKE0FVRElUX0tJTkRfREVDSVNJT04QAxIWChJBVURJVF9LSU5EX0NPTU1BTkQQBBIUChBBVURJVF9LSU5EX0VWRU5UEAUSGQoVQVVESVRfS0lORF9QUk9WRU5BTkNFEAYSFwoTQVVESVRfS0lORF9XT1JLTE9BRBAHEhgKFEFVRElUX0tJTkRfQk9PVFNUUkFQEAgSHQoZQVVESVRfS0lORF9ET01BSU5fQ1JFQVRFRBAJEh0KGUFVRElUX0tJTkRfQ09NTUFORF9JTlRFTlQQCkI/ChNkZXYuc3VyZXR5LmF1ZGl0LnYxUAFaJnN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9hdWRpdC92MTthdWRpdHYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_surety_effect_v1_effect, file_surety_error_v1_reason]);
 
 /**
  * One entry of a domain's log, free of content. Its serialized bytes are what is hashed: leaf = SHA-256(0x00 || entry),
@@ -101,6 +101,20 @@ export type AuditEntry = Message<"surety.audit.v1.AuditEntry"> & {
    * @generated from field: bytes previous_head = 11;
    */
   previousHead: Uint8Array;
+
+  /**
+   * For the intent of a signed command.
+   *
+   * @generated from field: surety.audit.v1.CommandAudit command = 12;
+   */
+  command?: CommandAudit | undefined;
+
+  /**
+   * For the completion of a signed command: the position of its intent. What the command appended besides stands between.
+   *
+   * @generated from field: int64 intent_seq = 13;
+   */
+  intentSeq: bigint;
 };
 
 /**
@@ -297,6 +311,62 @@ export const DecisionAuditSchema: GenMessage<DecisionAudit> = /*@__PURE__*/
   messageDesc(file_surety_audit_v1_entry, 2);
 
 /**
+ * What an operator signed.
+ *
+ * @generated from message surety.audit.v1.CommandAudit
+ */
+export type CommandAudit = Message<"surety.audit.v1.CommandAudit"> & {
+  /**
+   * The id that the operator chose.
+   *
+   * @generated from field: string admin_command_id = 1;
+   */
+  adminCommandId: string;
+
+  /**
+   * What is to be done, for example `create_grant`.
+   *
+   * @generated from field: string operation = 2;
+   */
+  operation: string;
+
+  /**
+   * SHA-256 of the signed payload.
+   *
+   * @generated from field: bytes payload_digest = 3;
+   */
+  payloadDigest: Uint8Array;
+
+  /**
+   * The domain's policy revision that the command rests on.
+   *
+   * @generated from field: int64 expected_policy_revision = 4;
+   */
+  expectedPolicyRevision: bigint;
+
+  /**
+   * The record's revision that it rests on; 0: the record must not exist.
+   *
+   * @generated from field: int64 expected_entity_revision = 5;
+   */
+  expectedEntityRevision: bigint;
+
+  /**
+   * RFC 7638 thumbprint of the key that signed.
+   *
+   * @generated from field: string key_thumbprint = 6;
+   */
+  keyThumbprint: string;
+};
+
+/**
+ * Describes the message surety.audit.v1.CommandAudit.
+ * Use `create(CommandAuditSchema)` to create a new message.
+ */
+export const CommandAuditSchema: GenMessage<CommandAudit> = /*@__PURE__*/
+  messageDesc(file_surety_audit_v1_entry, 3);
+
+/**
  * A record that was made or changed.
  *
  * @generated from message surety.audit.v1.RecordAudit
@@ -339,7 +409,7 @@ export type RecordAudit = Message<"surety.audit.v1.RecordAudit"> & {
  * Use `create(RecordAuditSchema)` to create a new message.
  */
 export const RecordAuditSchema: GenMessage<RecordAudit> = /*@__PURE__*/
-  messageDesc(file_surety_audit_v1_entry, 3);
+  messageDesc(file_surety_audit_v1_entry, 4);
 
 /**
  * What an entry is about.
@@ -374,7 +444,7 @@ export enum AuditKind {
   DECISION = 3,
 
   /**
-   * An administrative command.
+   * The completion of a signed command: what it made or changed.
    *
    * @generated from enum value: AUDIT_KIND_COMMAND = 4;
    */
@@ -414,6 +484,13 @@ export enum AuditKind {
    * @generated from enum value: AUDIT_KIND_DOMAIN_CREATED = 9;
    */
   DOMAIN_CREATED = 9,
+
+  /**
+   * The intent of a signed command. Its completion is of the same transaction: one never stands without the other.
+   *
+   * @generated from enum value: AUDIT_KIND_COMMAND_INTENT = 10;
+   */
+  COMMAND_INTENT = 10,
 }
 
 /**

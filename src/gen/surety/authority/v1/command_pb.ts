@@ -652,6 +652,8 @@ export type CommandResult = Message<"surety.authority.v1.CommandResult"> & {
   commandId: string;
 
   /**
+   * Where its completion stands in the domain's log; the entry there names the position of its intent.
+   *
    * @generated from field: int64 audit_position = 2;
    */
   auditPosition: bigint;
