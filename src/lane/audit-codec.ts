@@ -29,6 +29,7 @@ const KINDS: Readonly<Record<AuditKind, WireKind>> = {
   workload: WireKind.WORKLOAD,
   bootstrap: WireKind.BOOTSTRAP,
   domain_created: WireKind.DOMAIN_CREATED,
+  archival: WireKind.ARCHIVAL,
 };
 const SOURCES: Readonly<Record<StateSource, WireSource>> = {
   reservation: WireSource.RESERVATION,

@@ -27,6 +27,11 @@ export const INDEXES = {
   keySucceeded: index('effects', (row) =>
     row.state === 'SUCCEEDED' ? keyText([row.sink, row.keyDigest]) : undefined,
   ),
+  tombstoneOfIdentity: index('effect_tombstones', (row) => keyText([row.identityDigest])),
+  /** The archived effect that stands for a key: its holder, or else one that succeeded under it. */
+  keyArchived: index('effect_tombstones', (row) =>
+    row.state === 'SUCCEEDED' ? keyText([row.sink, row.keyDigest]) : undefined,
+  ),
   transitionsOfEffect: index('transitions', (row) => row.effectId),
   parentsOfRecord: index('provenance_parents', (row) => keyText([row.provenanceDigest])),
   stepsOfRecord: index('provenance_steps', (row) => keyText([row.provenanceDigest])),

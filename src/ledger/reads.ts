@@ -34,19 +34,21 @@ export interface Reads {
   /** All versions that ever held a proof key. Keys: thumbprints. */
   readonly keyHolders?: readonly string[];
   readonly proofKeys?: readonly string[];
-  /** Effect alone, with the audit entry of its last step. Keys: effect ids. */
+  /** Effect alone or its tombstone, with the audit entry of its last step. Keys: effect ids. */
   readonly effects?: readonly string[];
   /**
-   * Effect, its event with provenance record, grant, sink, reserving harness with owner, pending-work entry, the
+   * Effect or its tombstone, its event with provenance record, grant, sink, reserving harness with owner, pending-work entry, the
    * executor's registration versions, and the output's provenance record with its parents and steps. Keys: effect ids.
    */
   readonly effectContext?: readonly string[];
-  /** By (event, sink, request digest). Keys: identity digests. */
+  /** Effect or tombstone by (event, sink, request digest). Keys: identity digests. */
   readonly effectIdentities?: readonly Buffer[];
   /** One effect of an event and a grant that is not terminal, if there is one. */
   readonly unsettled?: readonly BindingKey[];
-  /** Who holds an effect key, and who succeeded under it. */
+  /** Who holds an effect key, and who succeeded under it, of the live and of the archived. */
   readonly effectKeys?: readonly EffectKey[];
+  /** Archives of the domain by their numbers. */
+  readonly archives?: readonly bigint[];
   /** The receipts of one step. */
   readonly transitions?: readonly TransitionKey[];
   /** All receipts of an effect, oldest first. Keys: effect ids. */

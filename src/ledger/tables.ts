@@ -14,7 +14,14 @@ import type {
   PrincipalRow,
   SinkRow,
 } from './authority/records.js';
-import type { EffectRow, PendingWorkRow, TransitionNonceRow, TransitionRow } from './effect/records.js';
+import type {
+  ArchiveRow,
+  EffectRow,
+  PendingWorkRow,
+  TombstoneRow,
+  TransitionNonceRow,
+  TransitionRow,
+} from './effect/records.js';
 import type { EventRow } from './event/records.js';
 import type { ProofKeyRow, RegistrationRow, RegistrationVersionRow } from './identity/records.js';
 import type {
@@ -45,6 +52,8 @@ export interface Tables {
   proof_keys: ProofKeyRow;
   events: EventRow;
   effects: EffectRow;
+  effect_tombstones: TombstoneRow;
+  archives: ArchiveRow;
   pending_work: PendingWorkRow;
   transitions: TransitionRow;
   transition_nonces: TransitionNonceRow;
@@ -79,6 +88,8 @@ export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] 
   proof_keys: ['thumbprint'],
   events: ['eventId'],
   effects: ['effectId'],
+  effect_tombstones: ['effectId'],
+  archives: ['archiveNumber'],
   pending_work: ['effectId'],
   transitions: ['effectId', 'step'],
   transition_nonces: ['registrationId', 'nonceDigest'],

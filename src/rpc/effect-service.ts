@@ -6,10 +6,11 @@ import { reconcile } from '../ledger/effect/reconcile.js';
 import { reserveEffect } from '../ledger/effect/reserve-effect.js';
 import { type RetryAdvice, retryAdvice } from '../ledger/effect/retry-advice.js';
 import { startExecution } from '../ledger/effect/start-execution.js';
+import type { ViewerRequest } from '../ledger/effect/visible-effect.js';
 import { wireEffect, wireReservation, wireStart, wireState, wireTransition } from './effect/encode-effect.js';
 import { getEffectHistory } from './effect/effect-history.js';
 import { listEffects } from './effect/list-effects.js';
-import { readEffect } from './effect/read-effect.js';
+import { readEffect, readRecord } from './effect/read-effect.js';
 import { readEffectId, readViewer } from './effect/read-request.js';
 import { readReservation } from './effect/reserve-request.js';
 import { readTransition } from './effect/transition-request.js';
@@ -59,11 +60,15 @@ export function effectService(tools: HandlerTools, positions: PositionPoller): S
       return { result: wireTransition(context.domainId, reply) };
     },
     checkRetry: async (request, context) => {
-      const { effect } = await oneEffect(tools, request, context);
+      const effect = await readRecord(tools.reader, context.domainId, ...readOne(request, context));
       return { advice: WIRE_ADVICE[retryAdvice(effect)], state: wireState(effect.state) };
     },
     getEffect: async (request, context) => {
-      const { effect, output } = await oneEffect(tools, request, context);
+      const { effect, output } = await readEffect(
+        tools.reader,
+        context.domainId,
+        ...readOne(request, context),
+      );
       return { effect: wireEffect(context.domainId, effect, output) };
     },
     listEffects: (request, context) => listEffects(tools, request, context),
@@ -90,14 +95,13 @@ function readCancel(
   };
 }
 
-function oneEffect(
-  { reader }: HandlerTools,
+function readOne(
   request: { readonly effectId: string; readonly registrationId: string },
   context: CallContext,
-) {
+): [ViewerRequest, string] {
   const violations = new Violations();
   const effectId = readEffectId(violations, request.effectId);
   const asker = readViewer(violations, context, request.registrationId);
   violations.throwIfAny();
-  return readEffect(reader, context.domainId, asker, effectId);
+  return [asker, effectId];
 }

@@ -134,6 +134,7 @@ export function pgType(type: ColumnType): string {
 
 function keyOf(key: unknown): string {
   if (typeof key === 'string') return key;
+  if (typeof key === 'bigint') return keyText([key]);
   if (key instanceof Uint8Array) return keyText([key]);
   return keyText(Object.values(key as Record<string, KeyPart>));
 }

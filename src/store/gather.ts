@@ -158,10 +158,13 @@ function planEffects(plan: Planner): void {
   const contexts = plan.keys('effectContext');
   const effects = [...new Set([...contexts, ...plan.keys('effects')])];
   plan.byKey('effects', single(effects));
+  plan.byKey('effect_tombstones', single(effects));
   if (effects.length > 0) {
     plan.joined('audit_of_effects', 'audit_entries', [texts(effects)]);
     plan.mark((set) => effects.forEach((id) => markAudit(set, set.get('effects', id))));
+    plan.mark((set) => effects.forEach((id) => markAudit(set, set.get('effect_tombstones', id))));
   }
+  plan.byKey('archives', single(plan.keys('archives')));
   if (contexts.length > 0) planContexts(plan, contexts);
   planIdentities(plan);
   const bindings = plan.keys('unsettled');
@@ -187,7 +190,7 @@ function markEvent(set: WorkingSet, eventId: string): void {
   if (event) set.markKey('provenance_records', [event.objectType, eventId, 1n]);
 }
 
-function markAudit(set: WorkingSet, effect: Tables['effects'] | undefined): void {
+function markAudit(set: WorkingSet, effect: Pick<Tables['effects'], 'lastSeq'> | undefined): void {
   if (effect) set.markKey('audit_entries', [effect.lastSeq]);
 }
 
@@ -205,6 +208,7 @@ function planContexts(plan: Planner, effectIds: readonly string[]): void {
   plan.indexed('output_parents_of_effects', 'parentsOfRecord', ids);
   plan.indexed('executor_versions_of_effects', 'versionsOfRegistration', ids);
   plan.indexed('key_holders_of_effects', 'keyHolder', ids);
+  plan.indexed('tombstones_under_keys_of_effects', 'keyArchived', ids);
   plan.byKey('pending_work', single(effectIds));
   plan.mark((set) => effectIds.forEach((id) => markContext(set, id)));
 }
@@ -219,6 +223,7 @@ function markContext(set: WorkingSet, effectId: string): void {
   set.markKey(effect.actorKind === 'principal' ? 'principals' : 'guests', [effect.actorId]);
   markRecord(set, 'tool_output', `effect-output:${effectId}`, 1n);
   set.markIndex('keyHolder', [effect.sink, effect.keyDigest]);
+  set.markIndex('keyArchived', [effect.sink, effect.keyDigest]);
   if (effect.executorRegistrationId !== null) {
     set.markIndex('versionsOfRegistration', [effect.executorRegistrationId]);
   }
@@ -237,12 +242,17 @@ function planIdentities(plan: Planner): void {
   if (identities.length > 0) {
     const values = [encodeArray('bytea', identities)];
     plan.indexed('effects_of_identities', 'effectOfIdentity', values);
+    plan.indexed('tombstones_of_identities', 'tombstoneOfIdentity', values);
     plan.joined('audit_of_identities', 'audit_entries', values);
     plan.mark((set) => {
       for (const digest of identities) {
         set.markIndex('effectOfIdentity', [digest]);
         for (const key of set.candidateKeys('effectOfIdentity', [digest])) {
           markAudit(set, set.getByText('effects', key));
+        }
+        set.markIndex('tombstoneOfIdentity', [digest]);
+        for (const key of set.candidateKeys('tombstoneOfIdentity', [digest])) {
+          markAudit(set, set.getByText('effect_tombstones', key));
         }
       }
     });
@@ -259,9 +269,11 @@ function planIdentities(plan: Planner): void {
   plan.indexed('effects_holding_keys', 'keyHolder', values);
   plan.joined('audit_of_key_holders', 'audit_entries', values);
   plan.indexed('effects_succeeded_under_keys', 'keySucceeded', values);
+  plan.indexed('tombstones_under_keys', 'keyArchived', values);
   plan.mark((set) => {
     for (const key of keys) {
       set.markIndex('keySucceeded', [key.sink, key.keyDigest]);
+      set.markIndex('keyArchived', [key.sink, key.keyDigest]);
       set.markIndex('keyHolder', [key.sink, key.keyDigest]);
       for (const holder of set.candidateKeys('keyHolder', [key.sink, key.keyDigest])) {
         markAudit(set, set.getByText('effects', holder));

@@ -11,6 +11,8 @@ export interface TableSpec<Row> {
   readonly mutable: readonly (keyof Row & string)[];
   /** Fields whose stored value must still be the one that was read: the conditional update. */
   readonly guards?: readonly (keyof Row & string)[];
+  /** Its rows are what lets others go: they are written before anything is deleted. */
+  readonly comesFirst?: true;
 }
 
 const record = { status: 'text', revision: 'int8' } as const;
@@ -343,6 +345,54 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
       'stateLeaf',
     ],
     guards: ['state', 'fence', 'step'],
+  },
+  effect_tombstones: {
+    name: 'effect_tombstones',
+    columns: {
+      effectId: 'text',
+      identityDigest: 'bytea',
+      tupleDigest: 'bytea',
+      eventId: 'text',
+      sink: 'text',
+      actorKind: 'text',
+      actorId: 'text',
+      harnessId: 'text',
+      grantId: 'text',
+      keyDigest: 'bytea',
+      holdsKey: 'bool',
+      startBefore: 'int8',
+      decisionId: 'text',
+      fence: 'int8',
+      state: 'text',
+      stateSource: 'text',
+      reserveSeq: 'int8',
+      reserveLeaf: 'bytea',
+      attemptId: 'text',
+      executorRegistrationId: 'text',
+      reconcilerRegistrationId: 'text',
+      evidenceDigest: 'bytea',
+      outputDigest: 'bytea',
+      step: 'int8',
+      lastSeq: 'int8',
+      recordDigest: 'bytea',
+      archiveNumber: 'int8',
+      archivedAt: 'int8',
+    },
+    mutable: [],
+    comesFirst: true,
+  },
+  archives: {
+    name: 'archives',
+    columns: {
+      archiveNumber: 'int8',
+      archiveId: 'text',
+      exportDigest: 'bytea',
+      logAfterSeq: 'int8',
+      logLastSeq: 'int8',
+      logChainHash: 'bytea',
+      archivedAt: 'int8',
+    },
+    mutable: [],
   },
   pending_work: {
     name: 'pending_work',

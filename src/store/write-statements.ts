@@ -17,6 +17,7 @@ interface AnySpec {
   readonly columns: Readonly<Record<string, ColumnType>>;
   readonly mutable: readonly string[];
   readonly guards?: readonly string[];
+  readonly comesFirst?: true;
 }
 
 /**
@@ -28,7 +29,7 @@ function counted(statement: string, expectedParameter: string): string {
 SELECT 1 / (CASE WHEN count(*) = ${expectedParameter}::bigint THEN 1 ELSE 0 END) AS ok FROM touched`;
 }
 
-/** The change log as a few bulk statements, each row named once; updates, which may free a key, before inserts. */
+/** The change log as a few bulk statements, each row named once; updates, which may free a key, before inserts; tombstones before all. */
 export function writeStatements(domainId: string, changes: ChangeLog): Statement[] {
   const byTable = new Map<TableName, RowChange[]>();
   for (const change of changes.rows) {
@@ -36,6 +37,7 @@ export function writeStatements(domainId: string, changes: ChangeLog): Statement
     if (list) list.push(change);
     else byTable.set(change.table, [change]);
   }
+  const first: Statement[] = [];
   const deletes: Statement[] = [];
   const updates: Statement[] = [];
   const inserts: Statement[] = [];
@@ -46,7 +48,8 @@ export function writeStatements(domainId: string, changes: ChangeLog): Statement
     if (gone.length > 0) deletes.push(deleteStatement(domainId, table, gone));
     if (changed.length > 0) updates.push(updateStatement(domainId, table, changed));
     if (fresh.length > 0) {
-      inserts.push(
+      const spec = TABLES[table] as unknown as AnySpec;
+      (spec.comesFirst === true ? first : inserts).push(
         insertStatement(
           domainId,
           table,
@@ -55,7 +58,7 @@ export function writeStatements(domainId: string, changes: ChangeLog): Statement
       );
     }
   }
-  return [...deletes, ...updates, ...inserts, ...domainStatements(domainId, changes)];
+  return [...first, ...deletes, ...updates, ...inserts, ...domainStatements(domainId, changes)];
 }
 
 const texts = new Map<string, string>();

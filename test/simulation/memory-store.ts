@@ -189,10 +189,15 @@ function loadRecord(store: MemoryStore, set: WorkingSet, type: string, id: strin
 function loadEffect(store: MemoryStore, set: WorkingSet, effectId: string) {
   const effect = load(store, set, 'effects', effectId);
   if (effect) load(store, set, 'audit_entries', effect.lastSeq);
+  const archived = load(store, set, 'effect_tombstones', effectId);
+  if (archived) load(store, set, 'audit_entries', archived.lastSeq);
   return effect;
 }
 
 const first = <Row>(rows: Row[]): Row[] => rows.slice(0, 1);
+/** The archived holder of a key, or else any that succeeded under it. */
+const holderFirst = (rows: Tables['effect_tombstones'][]): Tables['effect_tombstones'][] =>
+  first(rows.sort((a, b) => Number(b.holdsKey) - Number(a.holdsKey)));
 const active = (row: { status: string }): number => (row.status === 'active' ? 0 : 1);
 const descending = (a: bigint, b: bigint): number => (a < b ? 1 : a > b ? -1 : 0);
 
@@ -259,7 +264,13 @@ export const GATHER: Gathering = {
   effectContext: (store, set, id: string) => {
     load(store, set, 'pending_work', id);
     const effect = loadEffect(store, set, id);
-    if (!effect) return;
+    if (!effect) {
+      // The record of the output outlives the effect, and is found by its name.
+      if (store.get('provenance_records', 'tool_output', `effect-output:${id}`, 1n)) {
+        loadRecord(store, set, 'tool_output', `effect-output:${id}`, 1n);
+      }
+      return;
+    }
     loadEvent(store, set, effect.eventId);
     load(store, set, 'grants', effect.grantId);
     load(store, set, 'sinks', effect.sink);
@@ -267,18 +278,23 @@ export const GATHER: Gathering = {
     load(store, set, effect.actorKind === 'principal' ? 'principals' : 'guests', effect.actorId);
     loadRecord(store, set, 'tool_output', `effect-output:${id}`, 1n);
     loadIndex(store, set, 'keyHolder', [effect.sink, effect.keyDigest]);
+    loadIndex(store, set, 'keyArchived', [effect.sink, effect.keyDigest], holderFirst);
     if (effect.executorRegistrationId !== null) {
       loadIndex(store, set, 'versionsOfRegistration', [effect.executorRegistrationId]);
     }
   },
   effectIdentities: (store, set, digest: Buffer) => {
     for (const effect of loadIndex(store, set, 'effectOfIdentity', [digest]))
-      loadEffect(store, set, effect.effectId);
+      load(store, set, 'audit_entries', effect.lastSeq);
+    for (const archived of loadIndex(store, set, 'tombstoneOfIdentity', [digest]))
+      load(store, set, 'audit_entries', archived.lastSeq);
   },
+  archives: (store, set, number: bigint) => load(store, set, 'archives', number),
   unsettled: (store, set, key: { eventId: string; grantId: string }) =>
     loadIndex(store, set, 'unsettledOf', [key.eventId, key.grantId], first),
   effectKeys: (store, set, key: { sink: string; keyDigest: Buffer }) => {
     loadIndex(store, set, 'keySucceeded', [key.sink, key.keyDigest], first);
+    loadIndex(store, set, 'keyArchived', [key.sink, key.keyDigest], holderFirst);
     for (const holder of loadIndex(store, set, 'keyHolder', [key.sink, key.keyDigest])) {
       load(store, set, 'audit_entries', holder.lastSeq);
     }

@@ -31,11 +31,12 @@ const COME_AND_GO: ReadonlySet<TableName> = new Set(['pending_work', 'transition
 export function checkChange(store: MemoryStore, change: RowChange, batch: ChangeLog): void {
   const { table, before, after } = change;
   if (!after) {
-    must(COME_AND_GO.has(table), `${table} loses no row`);
+    must(COME_AND_GO.has(table) || isArchived(change, batch), `${table} loses no row`);
     return;
   }
   if (before) checkMutable(table, before, after);
   else must(store.get(table, ...keyOf(table, after)) === undefined, `${table} has the key already`);
+  if (table === 'effect_tombstones') checkTombstone(after as Tables['effect_tombstones'], batch);
   if (table === 'effects') checkEffect(store, before as EffectRow | undefined, after as EffectRow, batch);
   if (table === 'grants') {
     const [old, next] = [before, after] as [Tables['grants'] | undefined, Tables['grants']];
@@ -50,6 +51,27 @@ export function checkChange(store: MemoryStore, change: RowChange, batch: Change
     const { seq } = after as Tables['audit_entries'];
     must(seq > store.head.seq && seq <= (batch.head?.seq ?? 0n), 'the log grows at its end');
   }
+}
+
+/** An effect and its receipts leave behind their tombstone. */
+function isArchived({ table, before }: RowChange, batch: ChangeLog): boolean {
+  if (table !== 'effects' && table !== 'transitions') return false;
+  const { effectId } = before as EffectRow;
+  return batch.rows.some(
+    ({ table: other, after }) =>
+      other === 'effect_tombstones' && (after as EffectRow | undefined)?.effectId === effectId,
+  );
+}
+
+function checkTombstone(tombstone: Tables['effect_tombstones'], batch: ChangeLog): void {
+  const gone = batch.rows.find(
+    ({ table, before, after }) =>
+      table === 'effects' && !after && (before as EffectRow | undefined)?.effectId === tombstone.effectId,
+  )?.before as EffectRow | undefined;
+  must(gone !== undefined, 'an effect lives or has a tombstone');
+  must(isTerminal(gone.state) && !gone.disputed, 'what is archived is settled');
+  must(gone.step === tombstone.step && gone.fence === tombstone.fence, 'a tombstone is of its effect');
+  must(!tombstone.holdsKey || tombstone.state === 'SUCCEEDED', 'only what was done holds its key for ever');
 }
 
 function checkMutable(table: TableName, before: Tables[TableName], after: Tables[TableName]): void {
@@ -70,6 +92,7 @@ function checkEffect(
   if (!before) {
     must(after.state === 'PREPARED' && after.step === 1n, 'an effect begins as PREPARED');
     must(store.find('effectOfIdentity', after.identityDigest).length === 0, 'an identity is reserved once');
+    must(store.find('tombstoneOfIdentity', after.identityDigest).length === 0, 'once, for ever');
   } else {
     must(after.step === before.step + 1n, 'an effect goes one step at a time');
     const edge = `${before.state}>${after.state}`;
@@ -109,12 +132,14 @@ function checkHolder(store: MemoryStore, effect: EffectRow, batch: ChangeLog): v
     );
   });
   must(others.length === 0, 'a key has one holder');
+  const archived = store.find('keyArchived', effect.sink, effect.keyDigest);
+  must(!archived.some(({ holdsKey }) => holdsKey), 'an archived holder keeps its key');
 }
 
 function keyOf(table: TableName, row: Tables[TableName]): string[] {
   return [rowKey(table, row)];
 }
 
-function must(holds: boolean, rule: string): void {
+function must(holds: boolean, rule: string): asserts holds {
   if (!holds) throw new StoreRuleBroken(rule);
 }

@@ -21,6 +21,8 @@ import {
   submit,
   unknownCall,
 } from '../fault/effect-life.js';
+import { DAY } from '../../src/ledger/types.js';
+import { advanceClock, archiveDirectly, archiver } from '../support/archive-world.js';
 import { GATHER, MemoryStore } from '../simulation/memory-store.js';
 import {
   DOMAIN,
@@ -45,6 +47,7 @@ beforeAll(async () => {
   replica = world.replica();
   await live();
   await seedOddities();
+  await bury();
   store = await inMemory();
   connection = await PipelineConnection.open({
     url: world.database.serviceUrl,
@@ -78,6 +81,24 @@ async function live(): Promise<void> {
   const exhausted = await seedGrant(world, { maxUses: 1n });
   for (let i = 0; i < 3; i += 1) await submit(replica, await reserveCall(replica, exhausted.grantId));
   await submit(replica, await reserveCall(replica, exhausted.grantId, { effectKey: 'a key' }));
+}
+
+/** Archived effects, one of whose keys is tried again. */
+async function bury(): Promise<void> {
+  const workers = await seedWorkers(world);
+  const settled = [];
+  for (const state of ['SUCCEEDED', 'FAILED', 'SUCCEEDED'] as const) {
+    settled.push(
+      await done(submit(replica, acknowledgeCall(workers.executor, await started(replica, workers), state))),
+    );
+  }
+  await advanceClock(world, 2n * DAY);
+  const { archived } = await archiveDirectly(
+    world,
+    archiver(world),
+    settled.map(({ effectId }) => effectId),
+  );
+  expect(archived).toHaveLength(3);
 }
 
 /** Rows that the paths of the joins part at: guests, harnesses without owner, callers without harness. */
@@ -234,15 +255,21 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     registrationVersions: ids('registrations', 'registrationId'),
     keyHolders: ids('registrations', 'proofKeyThumbprint'),
     proofKeys: ids('proof_keys', 'thumbprint'),
-    effects: ids('effects', 'effectId'),
-    effectContext: ids('effects', 'effectId'),
-    effectIdentities: [...effects.map(({ identityDigest }) => identityDigest), absentDigest],
+    effects: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
+    effectContext: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
+    effectIdentities: [
+      ...effects.map(({ identityDigest }) => identityDigest),
+      ...store.all('effect_tombstones').map(({ identityDigest }) => identityDigest),
+      absentDigest,
+    ],
+    archives: [0n, 1n, 2n],
     unsettled: [
       ...effects.map(({ eventId, grantId }) => ({ eventId, grantId })),
       { eventId: 'no', grantId: 'no' },
     ],
     effectKeys: [
       ...effects.map(({ sink, keyDigest }) => ({ sink, keyDigest })),
+      ...store.all('effect_tombstones').map(({ sink, keyDigest }) => ({ sink, keyDigest })),
       { sink: 'bank', keyDigest: absentDigest },
     ],
     transitions: effects.flatMap(({ effectId, step }) => [
@@ -295,6 +322,7 @@ describe('what is gathered', () => {
     'effects',
     'effectContext',
     'effectIdentities',
+    'archives',
     'unsettled',
     'effectKeys',
     'transitions',

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { acknowledgeTerminal } from '../../src/ledger/effect/acknowledge-terminal.js';
 import { markUnknown } from '../../src/ledger/effect/mark-unknown.js';
 import { reconcile } from '../../src/ledger/effect/reconcile.js';
+import type { EffectRow } from '../../src/ledger/effect/records.js';
 import { startExecution } from '../../src/ledger/effect/start-execution.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import {
@@ -50,7 +51,7 @@ describe('the lane on Postgres', () => {
     const grant = await seedGrant(world);
     const reserved = await reserve(replica, reservation(await publish(replica), grant.grantId));
     if (!reserved.ok) throw new Error(reserved.refusal.reason);
-    let { effect } = reserved.reply;
+    let effect = reserved.reply.effect as EffectRow;
     const executor = await seedRegistration(world, EXECUTOR_A);
     const reconciler = await seedRegistration(world, RECONCILER);
     const attemptId = freshId('attempt');

@@ -41,8 +41,14 @@ export interface Replica {
 export interface EffectWorld {
   readonly database: TestDatabase;
   readonly admin: pg.Client;
-  /** Another replica on the same database; `url` to go through a proxy, `fault` as SURETY_FAULT. */
-  replica(options?: { url?: string; fault?: string; batchLimit?: number; queueLimit?: number }): Replica;
+  /** Another replica on the same database; `url` to go through a proxy, `fault` as SURETY_FAULT, `role` to be taken. */
+  replica(options?: {
+    url?: string;
+    role?: string;
+    fault?: string;
+    batchLimit?: number;
+    queueLimit?: number;
+  }): Replica;
   /** Inserts rows as the migrating role. */
   seed<T extends TableName>(table: T, rows: readonly Tables[T][]): Promise<void>;
   close(): Promise<void>;
@@ -79,7 +85,11 @@ export async function openWorld(): Promise<EffectWorld> {
     database,
     admin,
     replica(options = {}) {
-      const settings = { url: options.url ?? database.serviceUrl, applicationName: 'surety-test' };
+      const settings = {
+        url: options.url ?? database.serviceUrl,
+        applicationName: 'surety-test',
+        ...(options.role === undefined ? {} : { role: options.role }),
+      };
       const pool = new ConnectionPool(settings, 4);
       const lanes = new Lanes({
         pool,

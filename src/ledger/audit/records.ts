@@ -22,7 +22,8 @@ export type AuditKind =
   | 'provenance'
   | 'workload'
   | 'bootstrap'
-  | 'domain_created';
+  | 'domain_created'
+  | 'archival';
 
 /** A step of an effect, as the log says it. */
 export interface EffectAudit {

@@ -7,6 +7,7 @@ import type { Caller } from '../types.js';
 import { takeStep } from './effect-step.js';
 import { releasePendingWork } from './pending-work.js';
 import { stateConflict } from './rules/from-state.js';
+import { archivedRefusal } from './tombstone.js';
 import type { TransitionReply } from './transition-command.js';
 import { verifiedEffect } from './verified-effect.js';
 
@@ -37,10 +38,13 @@ export const cancelEffect: Decision<CancelEffectCommand, TransitionReply> = {
     if ('refused' in result) return refuse(result.refused);
     const { actor } = result;
     const stored = draft.get('effects', command.effectId);
+    const archived = stored ? undefined : draft.get('effect_tombstones', command.effectId);
+    const place = stored ?? archived;
     const own =
-      stored?.harnessId === actor.harness.harnessId &&
-      stored.actorKind === actor.kind &&
-      stored.actorId === actor.id;
+      place?.harnessId === actor.harness.harnessId &&
+      place.actorKind === actor.kind &&
+      place.actorId === actor.id;
+    if (archived && own) return refuse(archivedRefusal(verifiedEffect(draft, archived)));
     if (!stored || !own) {
       return refuse(refusal('NOT_VISIBLE', 'There is no such effect, or the caller may not see it.'));
     }

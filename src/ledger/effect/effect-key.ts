@@ -3,7 +3,7 @@ import { type Refusal, refusal } from '../refusal.js';
 import type { Digest, EffectState } from '../types.js';
 import type { Draft } from '../working-set.js';
 import type { GrantHolder } from '../authority/grant-rules.js';
-import type { EffectRow } from './records.js';
+import type { EffectRow, TombstoneRow } from './records.js';
 import { verifiedEffect } from './verified-effect.js';
 
 /**
@@ -27,7 +27,7 @@ export function holdsKey(state: EffectState, repeatable: boolean): boolean {
 }
 
 /**
- * Whether something stands in the way of a new effect under the key. Its id is told only to its own actor.
+ * Whether something stands in the way of a new effect under the key, live or archived. Its id is told only to its own actor.
  * Needs the read `effectKeys`.
  *
  * @param repeatable whether the new request and its grant both say that it may be repeated
@@ -44,7 +44,10 @@ export function effectKeyRefusal(
     return effect.state === 'SUCCEEDED' ? done(effect, asker) : busy(effect, asker);
   }
   const succeeded = draft.find('keySucceeded', key.sink, key.keyDigest)[0];
-  return succeeded && !repeatable ? done(succeeded, asker) : undefined;
+  if (succeeded && !repeatable) return done(succeeded, asker);
+  const archived = draft.find('keyArchived', key.sink, key.keyDigest);
+  const inTheWay = archived.find((one) => one.holdsKey) ?? (repeatable ? undefined : archived[0]);
+  return inTheWay && done(inTheWay, asker);
 }
 
 function busy(effect: EffectRow, asker: GrantHolder): Refusal {
@@ -53,13 +56,13 @@ function busy(effect: EffectRow, asker: GrantHolder): Refusal {
   });
 }
 
-function done(effect: EffectRow, asker: GrantHolder): Refusal {
+function done(effect: EffectRow | TombstoneRow, asker: GrantHolder): Refusal {
   return refusal('EFFECT_KEY_DONE', 'The change that the effect key is about was made.', {
     metadata: { state: effect.state, ...idIfOwn(effect, asker) },
   });
 }
 
-function idIfOwn(effect: EffectRow, asker: GrantHolder): { effect_id?: string } {
+function idIfOwn(effect: EffectRow | TombstoneRow, asker: GrantHolder): { effect_id?: string } {
   const own =
     effect.harnessId === asker.harnessId &&
     effect.actorKind === asker.actorKind &&

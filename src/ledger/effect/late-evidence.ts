@@ -92,5 +92,9 @@ function isKeptAlready(draft: Draft, { command, effect }: TransitionCase): boole
 }
 
 function isKeyFree(draft: Draft, { effect }: TransitionCase): boolean {
-  return draft.find('keyHolder', effect.sink, effect.keyDigest).length === 0;
+  const { sink, keyDigest } = effect;
+  return (
+    draft.find('keyHolder', sink, keyDigest).length === 0 &&
+    !draft.find('keyArchived', sink, keyDigest).some((archived) => archived.holdsKey)
+  );
 }

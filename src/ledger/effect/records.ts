@@ -75,6 +75,61 @@ export interface EffectRow {
   readonly stateLeaf: Digest;
 }
 
+/** What of an effect's row its tombstone keeps, as it stood. */
+export type KeptOfEffect = Pick<
+  EffectRow,
+  | 'effectId'
+  | 'identityDigest'
+  | 'eventId'
+  | 'sink'
+  | 'actorKind'
+  | 'actorId'
+  | 'harnessId'
+  | 'grantId'
+  | 'keyDigest'
+  | 'holdsKey'
+  | 'startBefore'
+  | 'decisionId'
+  | 'fence'
+  | 'state'
+  | 'stateSource'
+  | 'reserveSeq'
+  | 'reserveLeaf'
+  | 'attemptId'
+  | 'executorRegistrationId'
+  | 'reconcilerRegistrationId'
+  | 'evidenceDigest'
+  | 'outputDigest'
+  | 'step'
+  | 'lastSeq'
+>;
+
+/** effects.md, Archival: what answers for ever for an effect whose row and receipts were exported and removed. */
+export interface TombstoneRow extends KeptOfEffect {
+  /** Of what a repeated reservation must equal. */
+  readonly tupleDigest: Digest;
+  /** Of the row and its receipts, as they stand in the archive. */
+  readonly recordDigest: Digest;
+  /** The domain's archive that holds them. */
+  readonly archiveNumber: bigint;
+  readonly archivedAt: Micros;
+}
+
+/** One archive of a domain: an export that effects went into before they were removed. */
+export interface ArchiveRow {
+  /** From 1, without a gap within the domain. */
+  readonly archiveNumber: bigint;
+  /** Names the file. */
+  readonly archiveId: string;
+  /** SHA-256 of the whole file. */
+  readonly exportDigest: Digest;
+  /** The part of the log that the file carries: behind this position, up to that one, with the chain hash there. */
+  readonly logAfterSeq: bigint;
+  readonly logLastSeq: bigint;
+  readonly logChainHash: Digest;
+  readonly archivedAt: Micros;
+}
+
 /** One entry per effect that is not terminal: the row exists while the work is pending. */
 export interface PendingWorkRow {
   readonly effectId: string;

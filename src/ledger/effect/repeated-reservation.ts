@@ -5,19 +5,20 @@ import { refusal } from '../refusal.js';
 import type { Draft } from '../working-set.js';
 import { effectKeyDigest } from './effect-key.js';
 import { isParty } from './parent-event.js';
-import type { EffectRow } from './records.js';
+import type { EffectRow, TombstoneRow } from './records.js';
 import type { ReserveEffectCommand, ReserveEffectReply } from './reserve-effect.js';
+import { tupleDigest } from './tombstone.js';
 import { verifiedEffect } from './verified-effect.js';
 
 /**
  * Answers a reservation whose identity exists (effects.md, Reserve 1): the first reply again, with nothing consumed and
  * nothing written, to the same actor with the same content. The actor must be in force now; what it was at the
- * reservation does not count, so that a rotation leaves no effect stuck.
+ * reservation does not count, so that a rotation leaves no effect stuck. A tombstone answers as the live row did.
  */
 export function repeatedReservation(
   draft: Draft,
   command: ReserveEffectCommand,
-  stored: EffectRow,
+  stored: EffectRow | TombstoneRow,
 ): Outcome<ReserveEffectReply> {
   const result = currentActor(draft, command.caller);
   if ('refused' in result) return refuse(result.refused);
@@ -33,9 +34,10 @@ export function repeatedReservation(
   const effect = verifiedEffect(draft, stored);
   const field = own ? differingField(command, effect) : 'actor';
   if (field !== undefined) {
+    const metadata: Record<string, string> = field === '' ? {} : { field };
     return refuse(
       refusal('EFFECT_IDENTITY_CONFLICT', 'The same effect was reserved with other content.', {
-        metadata: { field },
+        metadata,
         resource: { type: 'effect', name: effect.effectId },
       }),
     );
@@ -43,8 +45,10 @@ export function repeatedReservation(
   return accept({ effect, duplicate: true, currentState: effect.state });
 }
 
-function differingField(command: ReserveEffectCommand, effect: EffectRow): string | undefined {
+/** The first field that differs; empty where only a digest is left that says that one does. */
+function differingField(command: ReserveEffectCommand, effect: EffectRow | TombstoneRow): string | undefined {
   if (effect.grantId !== command.grantId) return 'grant_id';
+  if ('tupleDigest' in effect) return archivedDifference(command, effect);
   if (effect.action !== command.action) return 'action';
   if (effect.resource !== command.resource) return 'resource';
   if (effect.inputSource !== command.inputSource) return 'input_source';
@@ -55,4 +59,14 @@ function differingField(command: ReserveEffectCommand, effect: EffectRow): strin
   if (effect.reservationTtl !== command.reservationTtl) return 'reservation_ttl';
   if (effect.executionDeadline !== command.executionDeadline) return 'execution_deadline';
   return undefined;
+}
+
+function archivedDifference(command: ReserveEffectCommand, archived: TombstoneRow): string | undefined {
+  const keyDigest = effectKeyDigest(command);
+  if (!sameDigest(archived.keyDigest, keyDigest)) {
+    // The default key is of the resource too: with it, either may be what differs.
+    return command.effectKey === '' ? '' : 'effect_key';
+  }
+  const tuple = tupleDigest({ ...command, sink: command.outputSink, keyDigest });
+  return sameDigest(archived.tupleDigest, tuple) ? undefined : '';
 }

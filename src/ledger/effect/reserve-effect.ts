@@ -20,7 +20,7 @@ import { effectKeyDigest, effectKeyRefusal } from './effect-key.js';
 import { frozenRefusal } from './frozen.js';
 import { DEFAULT_RESERVATION_TTL } from './limits.js';
 import { parentEventRefusal } from './parent-event.js';
-import type { EffectRow } from './records.js';
+import type { EffectRow, TombstoneRow } from './records.js';
 import { repeatedReservation } from './repeated-reservation.js';
 
 /** effects.md, Reserve: what a harness asks for. */
@@ -45,7 +45,8 @@ export interface ReserveEffectCommand extends CommandBase {
 }
 
 export interface ReserveEffectReply {
-  readonly effect: EffectRow;
+  /** Of a duplicate it may be the tombstone. */
+  readonly effect: EffectRow | TombstoneRow;
   readonly duplicate: boolean;
   readonly currentState: EffectState;
 }
@@ -75,6 +76,8 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   // Rule 1.
   const stored = draft.find('effectOfIdentity', identityOf(command))[0];
   if (stored) return repeatedReservation(draft, command, stored);
+  const archived = draft.find('tombstoneOfIdentity', identityOf(command))[0];
+  if (archived) return repeatedReservation(draft, command, archived);
 
   // Rules 2 and 3: refused without a record.
   const event = draft.get('events', command.eventId);

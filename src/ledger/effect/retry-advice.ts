@@ -5,9 +5,12 @@ export type RetryAdvice = 'NEW_EVENT' | 'RECONCILE' | 'WAIT' | 'DONE';
 
 /**
  * After FAILED and CANCELLED another try takes a new event, unless late evidence says that it happened after all: then a
- * person has to look first. UNKNOWN wants a reconciler.
+ * person has to look first. UNKNOWN wants a reconciler. What is disputed is never archived: a tombstone's state says all.
  */
-export function retryAdvice({ state, disputed }: Pick<EffectRow, 'state' | 'disputed'>): RetryAdvice {
+export function retryAdvice({
+  state,
+  disputed = false,
+}: Pick<EffectRow, 'state'> & Partial<Pick<EffectRow, 'disputed'>>): RetryAdvice {
   switch (state) {
     case 'PREPARED':
     case 'EXECUTING':

@@ -7,7 +7,9 @@ import { type StepAudit, takeStep, type EffectChange } from './effect-step.js';
 import type { EvidenceKind } from './evidence.js';
 import { isLateEvidence, recordLateEvidence } from './late-evidence.js';
 import { putReceipt } from './receipt.js';
+import type { TombstoneRow } from './records.js';
 import { checkedOutput } from './terminal-output.js';
+import { archivedRefusal } from './tombstone.js';
 import { attemptRefusal } from './rules/attempt.js';
 import { isExactDuplicate } from './rules/exact-duplicate.js';
 import { executorIdentityRefusal } from './rules/executor-identity.js';
@@ -80,6 +82,10 @@ function decide<K extends EvidenceKind>(
   // Rule 1.
   const registration = draft.get('registrations', command.proof.statement.registrationId);
   const stored = draft.get('effects', command.effectId);
+  const archived = stored ? undefined : draft.get('effect_tombstones', command.effectId);
+  if (archived && registration && isVisibleToWorkload(registration, kind.role, archived)) {
+    return refuse(lateRefusal(draft, { kind, command, registration }, archived));
+  }
   if (!stored || !registration || !isVisibleToWorkload(registration, kind.role, stored)) {
     return refuse(refusal('NOT_VISIBLE', 'There is no such effect, or the caller may not see it.'));
   }
@@ -142,6 +148,23 @@ function peerRefusal(
   return refusal('METHOD_NOT_ALLOWED', "The method is not open to the caller's kind.", {
     metadata: { kind: row.kind },
   });
+}
+
+/** effects.md, Archival: what comes too late for an archived effect learns its state, once rules 2 and 3 have let it. */
+function lateRefusal(
+  draft: Draft,
+  at: Pick<TransitionCase, 'kind' | 'command' | 'registration'>,
+  archived: TombstoneRow,
+): Refusal {
+  const effect = verifiedEffect(draft, archived);
+  // As late evidence may come under a registration that expired meanwhile, so may its answer go to one.
+  const ownLate =
+    at.kind.rpc === 'acknowledge' && effect.executorRegistrationId === at.registration.registrationId;
+  return (
+    workloadCurrencyRefusal(draft, { ...at, effect }, ownLate) ??
+    proofBindingRefusal(draft, { ...at, effect }) ??
+    archivedRefusal(effect)
+  );
 }
 
 /** What a reconciler signs as the new state is what its evidence says. */

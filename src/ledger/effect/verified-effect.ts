@@ -3,15 +3,18 @@ import { sameDigest } from '../encoding.js';
 import { refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
 import type { Draft, WorkingSet } from '../working-set.js';
-import type { EffectRow } from './records.js';
+import type { EffectRow, TombstoneRow } from './records.js';
 
 /**
- * An effect whose row still agrees with the audit entry of its last step (effects.md, "A changed row is noticed"): that
+ * An effect, or its tombstone, whose row still agrees with the audit entry of its last step (effects.md, "A changed row is noticed"): that
  * leaf is computed again, and effect, step, state and fence are compared.
  *
  * @throws Refused DATA_CORRUPT, naming the effect
  */
-export function verifiedEffect(rows: Draft | WorkingSet, effect: EffectRow): EffectRow {
+export function verifiedEffect<Row extends EffectRow | TombstoneRow>(
+  rows: Draft | WorkingSet,
+  effect: Row,
+): Row {
   const entry = rows.get('audit_entries', effect.lastSeq);
   const said = entry && rows.codec.decodeEffect(entry.entry);
   const agrees =

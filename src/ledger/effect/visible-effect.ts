@@ -8,10 +8,11 @@ import { type Reason, type Refusal, refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
 import type { Caller, CallerKind, WorkloadRole } from '../types.js';
 import type { Draft } from '../working-set.js';
-import type { EffectRow } from './records.js';
+import type { EffectRow, TombstoneRow } from './records.js';
 import { RECONCILER_PREFIX } from './rules/independence.js';
 import { type EffectPlace, isVisibleToWorkload } from './rules/visible.js';
-import { readEffect } from './verified-effect.js';
+import { archivedRefusal } from './tombstone.js';
+import { verifiedEffect } from './verified-effect.js';
 
 /** Who asks to see effects. */
 export interface ViewerRequest {
@@ -75,19 +76,34 @@ export function effectViewer(draft: Draft, request: ViewerRequest): EffectViewer
 }
 
 /**
- * An effect that the viewer may see, its row held against the log. Needs the read `effects`.
+ * An effect that the viewer may see, or its tombstone, held against the log. Needs the read `effects`.
  *
  * @throws {Refused} NOT_VISIBLE where it may not, or there is none: both look alike; DATA_CORRUPT
  */
+export function visibleRecord(
+  draft: Draft,
+  viewer: EffectViewer,
+  effectId: string,
+): EffectRow | TombstoneRow {
+  const stored = draft.get('effects', effectId) ?? draft.get('effect_tombstones', effectId);
+  if (!stored || !seesEffect(viewer, stored)) throw new Refused(notVisible());
+  return verifiedEffect(draft, stored);
+}
+
+/**
+ * An effect that the viewer may see, its row held against the log. Needs the read `effects`.
+ *
+ * @throws {Refused} NOT_VISIBLE where it may not, or there is none: both look alike; EFFECT_ARCHIVED where only its tombstone
+ *   is left; DATA_CORRUPT
+ */
 export function visibleEffect(draft: Draft, viewer: EffectViewer, effectId: string): EffectRow {
-  const stored = draft.get('effects', effectId);
-  const effect = stored && seesEffect(viewer, stored) ? readEffect(draft, effectId) : undefined;
-  if (!effect) throw new Refused(notVisible());
+  const effect = visibleRecord(draft, viewer, effectId);
+  if ('tupleDigest' in effect) throw new Refused(archivedRefusal(effect));
   return effect;
 }
 
 /** Whether the viewer may see an effect of its domain (effects.md, Visible). */
-export function seesEffect(viewer: EffectViewer, effect: EffectRow): boolean {
+export function seesEffect(viewer: EffectViewer, effect: EffectRow | TombstoneRow): boolean {
   switch (viewer.as) {
     case 'overseer':
       return true;

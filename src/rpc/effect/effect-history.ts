@@ -5,7 +5,7 @@ import type { CallContext, HandlerTools } from '../handler.js';
 import { encodePageToken, readPageToken } from '../page-token.js';
 import { Violations } from '../validate.js';
 import { type EntryRow, type StepInit, wireStep } from './effect-step.js';
-import { readEffect } from './read-effect.js';
+import { readRecord } from './read-effect.js';
 import { readEffectId, readPosition, readViewer } from './read-request.js';
 
 /** A row of the query `effect_history`. */
@@ -17,6 +17,7 @@ interface HistoryRow {
 
 /**
  * A page of an effect's steps, which are contiguous: one that is missing is never passed over (effects.md, Completeness).
+ * The log keeps those of an archived effect too.
  */
 export async function getEffectHistory(
   { reader }: Pick<HandlerTools, 'reader'>,
@@ -32,7 +33,7 @@ export async function getEffectHistory(
   const after = readPosition(violations, readPageToken(violations, request.pageToken, filter, 1)?.[0]);
   violations.throwIfAny();
 
-  const { effect } = await readEffect(reader, domainId, asker, effectId);
+  const effect = await readRecord(reader, domainId, asker, effectId);
   const rows = await reader.query<HistoryRow>('effect_history', [domainId, effectId, after, pageSize + 1]);
   const steps = rows
     .slice(0, pageSize)

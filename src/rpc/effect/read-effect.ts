@@ -1,11 +1,12 @@
 import { notVisible } from '../../ledger/audit/current-reader.js';
 import { effectOutput, shownEffectReads } from '../../ledger/effect/effect-output.js';
-import type { EffectRow } from '../../ledger/effect/records.js';
+import type { EffectRow, TombstoneRow } from '../../ledger/effect/records.js';
 import {
   effectViewer,
   type ViewerRequest,
   viewerReads,
   visibleEffect,
+  visibleRecord,
 } from '../../ledger/effect/visible-effect.js';
 import type { ProvenanceRow } from '../../ledger/provenance/records.js';
 import type { Reads } from '../../ledger/reads.js';
@@ -22,7 +23,7 @@ export interface ShownEffect {
 /**
  * One effect for whoever may see it; who asks and what is shown are of one snapshot.
  *
- * @throws {Refused} the reasons of `effectViewer`; NOT_VISIBLE; DATA_CORRUPT
+ * @throws {Refused} the reasons of `effectViewer`; NOT_VISIBLE; EFFECT_ARCHIVED; DATA_CORRUPT
  */
 export async function readEffect(
   reader: Reader,
@@ -33,6 +34,21 @@ export async function readEffect(
   const draft = await gather(reader, domainId, { ...viewerReads(asker), ...shownEffectReads([effectId]) });
   const effect = visibleEffect(draft, effectViewer(draft, asker), effectId);
   return { effect, output: effectOutput(draft, effect) };
+}
+
+/**
+ * One effect, or its tombstone, for whoever may see it.
+ *
+ * @throws {Refused} as `readEffect`, but for EFFECT_ARCHIVED
+ */
+export async function readRecord(
+  reader: Reader,
+  domainId: string,
+  asker: ViewerRequest,
+  effectId: string,
+): Promise<EffectRow | TombstoneRow> {
+  const draft = await gather(reader, domainId, { ...viewerReads(asker), effects: [effectId] });
+  return visibleRecord(draft, effectViewer(draft, asker), effectId);
 }
 
 /** @throws {Refused} NOT_VISIBLE where there is no such domain */

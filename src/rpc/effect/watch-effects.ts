@@ -86,7 +86,7 @@ async function readPage(
 function effectEntry(row: WatchRow) {
   const { seq, effectId, entry, leafHash, sink, eventId, grantId, harnessId } = row;
   if (effectId === null) return [];
-  // Effects are never removed: without its row nobody can say who may see the step, and it must not be left out.
+  // An effect lives or has a tombstone: without either nobody can say who may see the step, and it must not be left out.
   const exists = sink !== null && eventId !== null && grantId !== null && harnessId !== null;
   if (!exists) throw effectMissing(effectId);
   if (entry === null || leafHash === null) return [];

@@ -101,7 +101,10 @@ CROSS JOIN LATERAL (
 
 -- name: audit_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT last_seq FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (
+  (SELECT last_seq FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) UNION ALL
+  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND effect_id = k.id LIMIT 1)
+) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
 -- name: events_of_effects
@@ -189,9 +192,18 @@ CROSS JOIN LATERAL (
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
 CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) AS t
 
+-- name: tombstones_of_identities
+SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
+CROSS JOIN LATERAL (
+  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1
+) AS t
+
 -- name: audit_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
-CROSS JOIN LATERAL (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) AS e
+CROSS JOIN LATERAL (
+  (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) UNION ALL
+  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1)
+) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
 -- name: unsettled_of
@@ -211,6 +223,21 @@ CROSS JOIN LATERAL (
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
 CROSS JOIN LATERAL (
   SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND state = 'SUCCEEDED' LIMIT 1
+) AS t
+
+-- name: tombstones_under_keys
+SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
+CROSS JOIN LATERAL (
+  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND state = 'SUCCEEDED'
+  ORDER BY holds_key DESC LIMIT 1
+) AS t
+
+-- name: tombstones_under_keys_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (
+  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND sink = e.sink AND key_digest = e.key_digest AND state = 'SUCCEEDED'
+  ORDER BY holds_key DESC LIMIT 1
 ) AS t
 
 -- name: audit_of_key_holders

@@ -2,6 +2,7 @@ import { sameDigest } from '../../encoding.js';
 import { type Refusal, refusal } from '../../refusal.js';
 import type { Draft } from '../../working-set.js';
 import { PROOF_MAX_AGE, PROOF_MAX_AHEAD } from '../limits.js';
+import type { EffectRow } from '../records.js';
 import type { StatementFields } from '../statement.js';
 import type { TransitionCase } from '../transition-command.js';
 
@@ -26,12 +27,17 @@ const FIELD_NAMES: { readonly [Field in keyof Bound]: string } = {
   fence: 'fence',
 };
 
+/** As much of a transition as the rule looks at: of an effect, or of its tombstone. */
+export interface ProofCase extends Pick<TransitionCase, 'kind' | 'command' | 'registration'> {
+  readonly effect: Pick<EffectRow, 'effectId' | 'eventId' | 'grantId' | 'fence'>;
+}
+
 /**
  * Transition rule 3 (effects.md): the peer and the key are the registration's own and current ones, every bound value
  * equals the row's, the states are an edge of this RPC, the issue time is inside its window. Peer and key come first:
  * who is neither must not learn from the field that is named how far a guess was right.
  */
-export function proofBindingRefusal(draft: Draft, at: TransitionCase): Refusal | undefined {
+export function proofBindingRefusal(draft: Draft, at: ProofCase): Refusal | undefined {
   const { statement, keyThumbprint } = at.command.proof;
   const peer = peerMismatch(at);
   if (peer !== undefined) return mismatch(peer);
@@ -49,7 +55,7 @@ export function proofBindingRefusal(draft: Draft, at: TransitionCase): Refusal |
   return undefined;
 }
 
-function boundValues(draft: Draft, { effect, registration }: TransitionCase): Bound {
+function boundValues(draft: Draft, { effect, registration }: ProofCase): Bound {
   return {
     audience: draft.facts.audience,
     incarnation: draft.facts.incarnation,
@@ -70,7 +76,7 @@ function boundValues(draft: Draft, { effect, registration }: TransitionCase): Bo
 }
 
 /** A token sent by any other certificate proves nothing. */
-function peerMismatch({ command, registration }: TransitionCase): string | undefined {
+function peerMismatch({ command, registration }: ProofCase): string | undefined {
   if (command.caller.spiffeId !== registration.spiffeId) return 'spiffe_id';
   const bound = registration.certificateBinding === 'certificate';
   if (bound && !sameDigest(registration.certificateDigest ?? undefined, command.caller.leafDigest)) {

@@ -1,7 +1,7 @@
 import { type Refusal, refusal } from '../../refusal.js';
 import type { Draft } from '../../working-set.js';
 import type { TransitionCase } from '../transition-command.js';
-import { coversScope, isBoundTo } from './visible.js';
+import { coversScope, type EffectPlace, isBoundTo } from './visible.js';
 
 /**
  * Transition rule 2 (effects.md): the registration is in force, and the domain with it.
@@ -10,7 +10,11 @@ import { coversScope, isBoundTo } from './visible.js';
  */
 export function workloadCurrencyRefusal(
   draft: Draft,
-  { kind, effect, registration }: TransitionCase,
+  {
+    kind,
+    effect,
+    registration,
+  }: Pick<TransitionCase, 'kind' | 'registration'> & { readonly effect: EffectPlace },
   allowExpired: boolean,
 ): Refusal | undefined {
   const { domain, now } = draft;

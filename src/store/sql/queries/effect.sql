@@ -56,7 +56,12 @@ FROM (
   WHERE domain_id = $1 AND seq > $2::bigint ORDER BY seq LIMIT $3::integer
 ) AS a
 LEFT JOIN LATERAL (
-  SELECT sink, event_id, grant_id, harness_id, executor_registration_id, reconciler_registration_id FROM effects
-  WHERE domain_id = $1 AND effect_id = a.effect_id LIMIT 1
+  (
+    SELECT sink, event_id, grant_id, harness_id, executor_registration_id, reconciler_registration_id FROM effects
+    WHERE domain_id = $1 AND effect_id = a.effect_id LIMIT 1
+  ) UNION ALL (
+    SELECT sink, event_id, grant_id, harness_id, executor_registration_id, reconciler_registration_id FROM effect_tombstones
+    WHERE domain_id = $1 AND effect_id = a.effect_id LIMIT 1
+  )
 ) AS e ON true
 ORDER BY a.seq
