@@ -45,6 +45,7 @@ const EVERY_KIND: readonly CallerKind[] = [
   'operator',
   'auditor',
 ];
+const ACTION_READERS: readonly CallerKind[] = ['harness', 'worker', 'owner', 'operator', 'auditor'];
 const OVERSEERS: readonly CallerKind[] = ['operator', 'auditor'];
 const EFFECT_PARTIES: readonly CallerKind[] = ['harness', 'executor', 'reconciler'];
 const WORKLOADS: readonly CallerKind[] = ['executor', 'reconciler', 'worker'];
@@ -68,6 +69,31 @@ export const METHOD_TABLE: ReadonlyMap<string, MethodRow> = new Map<string, Meth
   ['surety.effect.v1.EffectService/GetEffectHistory', row([...EFFECT_PARTIES, ...OVERSEERS], either())],
   ['surety.effect.v1.EffectService/ListEffects', row(['reconciler', ...OVERSEERS], either())],
   ['surety.effect.v1.EffectService/WatchEffects', row(['reconciler', ...OVERSEERS], either())],
+
+  ['surety.action.v1.ActionService/ProposeAction', row(['harness', 'worker'], OWN)],
+  ['surety.action.v1.ActionService/GateAction', row(['harness', 'worker', 'owner'], either())],
+  ['surety.action.v1.ActionService/RejectAction', row(['owner'], named())],
+  ['surety.action.v1.ActionService/AddBoundedGrant', row(['owner'], named())],
+  ['surety.action.v1.ActionService/RevokeBoundedGrant', row(['owner'], named())],
+  ['surety.action.v1.ActionService/AddReceipt', row(['harness', 'worker', 'owner'], either())],
+  ['surety.action.v1.ActionService/LeaseNext', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/LeaseObservation', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/GetDispatchView', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/BeginDispatch', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/BeginObservation', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/DeferObservation', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/DeferLeased', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/AcceptAction', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/VerifyAction', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/CompleteAction', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/FailAction', row(['worker'], OWN)],
+  ['surety.action.v1.ActionService/ReapLeases', row(['operator'], named())],
+  ['surety.action.v1.ActionService/GetAction', row(ACTION_READERS, either())],
+  ['surety.action.v1.ActionService/ListActions', row(ACTION_READERS, either())],
+  ['surety.action.v1.ActionService/ListReceipts', row(ACTION_READERS, either())],
+  ['surety.action.v1.ActionService/ListEvents', row(ACTION_READERS, either())],
+  ['surety.action.v1.ActionService/ListDeadLetters', row(ACTION_READERS, either())],
+  ['surety.action.v1.ActionService/WatchActions', row(ACTION_READERS, either())],
 
   ['surety.replay.v1.ReplayService/ConsumeNonce', row(EVERY_KIND, either())],
 
@@ -113,6 +139,12 @@ export const METHOD_TABLE: ReadonlyMap<string, MethodRow> = new Map<string, Meth
   ['surety.authority.v1.AdminService/ListOperators', adminRead()],
   ['surety.authority.v1.AdminService/GetOwner', adminRead()],
   ['surety.authority.v1.AdminService/ListOwners', adminRead()],
+  ['surety.authority.v1.AdminService/GetGateShape', adminRead()],
+  ['surety.authority.v1.AdminService/ListGateShapes', adminRead()],
+  ['surety.authority.v1.AdminService/GetActionCondition', adminRead()],
+  ['surety.authority.v1.AdminService/ListActionConditions', adminRead()],
+  ['surety.authority.v1.AdminService/GetTool', adminRead()],
+  ['surety.authority.v1.AdminService/ListTools', adminRead()],
 
   ['surety.event.v1.EventService/PublishEvent', row(['harness'], OWN)],
   ['surety.event.v1.EventService/GetEvent', row(['harness'], OWN)],

@@ -1,14 +1,22 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import {
+  type ActionAuditSchema,
   AuditEntrySchema,
   type CommandAuditSchema,
   type DecisionAuditSchema,
   type EffectAuditSchema,
   AuditKind as WireKind,
 } from '../gen/surety/audit/v1/entry_pb.js';
+import {
+  ActionState as WireActionState,
+  FailureReason as WireFailure,
+} from '../gen/surety/action/v1/action_pb.js';
+import { ActionEventKind as WireEvent } from '../gen/surety/action/v1/event_pb.js';
+import { ReceiptClass as WireClass } from '../gen/surety/action/v1/receipt_pb.js';
 import { StateSource as WireSource, EffectState as WireState } from '../gen/surety/effect/v1/effect_pb.js';
 import { Reason as WireReason } from '../gen/surety/error/v1/reason_pb.js';
 import type {
+  ActionAudit,
   AuditCodec,
   AuditFields,
   AuditKind,
@@ -30,6 +38,8 @@ const KINDS: Readonly<Record<AuditKind, WireKind>> = {
   bootstrap: WireKind.BOOTSTRAP,
   domain_created: WireKind.DOMAIN_CREATED,
   archival: WireKind.ARCHIVAL,
+  action_event: WireKind.ACTION_EVENT,
+  bounded_grant: WireKind.BOUNDED_GRANT,
 };
 const SOURCES: Readonly<Record<StateSource, WireSource>> = {
   reservation: WireSource.RESERVATION,
@@ -68,6 +78,7 @@ function entryOf(fields: AuditFields): MessageInitShape<typeof AuditEntrySchema>
     previousHead: plain(fields.previousHead),
     ...(command && { command: commandOf(command) }),
     intentSeq: fields.intentSeq ?? 0n,
+    ...(fields.action && { action: actionOf(fields.action) }),
   };
 }
 
@@ -105,6 +116,33 @@ function decisionOf(decision: DecisionAudit): MessageInitShape<typeof DecisionAu
     reason: reason === undefined ? WireReason.UNSPECIFIED : WireReason[reason],
     contextDigest: plain(contextDigest),
   };
+}
+
+function actionOf(action: ActionAudit): MessageInitShape<typeof ActionAuditSchema> {
+  return {
+    actionId: action.actionId,
+    eventNumber: action.eventNumber,
+    kind: WireEvent[upper(action.kind)],
+    fromState: WireActionState[action.fromState ?? 'UNSPECIFIED'],
+    toState: WireActionState[action.toState],
+    leaseToken: action.leaseToken ?? 0n,
+    receiptClass: WireClass[action.receiptClass === undefined ? 'UNSPECIFIED' : upper(action.receiptClass)],
+    receiptKey: action.receiptKey ?? '',
+    evidenceDigest: plain(action.evidenceDigest),
+    observationNumber: action.observationNumber ?? 0,
+    failureReason:
+      WireFailure[action.failureReason === undefined ? 'UNSPECIFIED' : upper(action.failureReason)],
+    actionDigest: plain(action.actionDigest),
+    executionDigest: plain(action.executionDigest),
+    effectId: action.effectId ?? '',
+    boundedGrantId: action.boundedGrantId ?? '',
+    signatureDigest: plain(action.signatureDigest),
+  };
+}
+
+/** Names of the ledger in lower case are those of the contract in upper case. */
+function upper<Name extends string>(name: Name): Uppercase<Name> {
+  return name.toUpperCase() as Uppercase<Name>;
 }
 
 function decodeEffect(

@@ -1,3 +1,4 @@
+import { EVERY_SHAPE } from './reads.js';
 import { keyText, type TableName, type Tables } from './tables.js';
 import { isTerminal } from './types.js';
 
@@ -35,6 +36,7 @@ export const INDEXES = {
   transitionsOfEffect: index('transitions', (row) => row.effectId),
   parentsOfRecord: index('provenance_parents', (row) => keyText([row.provenanceDigest])),
   stepsOfRecord: index('provenance_steps', (row) => keyText([row.provenanceDigest])),
+  shapesOfDomain: index('gate_shapes', () => EVERY_SHAPE),
   clearancesOfRecord: index('clearance_receipts', (row) => keyText([row.provenanceDigest])),
 } as const;
 

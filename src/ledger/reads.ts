@@ -67,9 +67,20 @@ export interface Reads {
   /** The service's own domain's operators, locked against change. Keys: SPIFFE IDs. */
   readonly platformOperators?: readonly string[];
   readonly adminCommands?: readonly string[];
+  /** Shapes of gates by id. */
+  readonly gateShapes?: readonly string[];
+  /** Every shape of gates of the domain, at most 64. The key is {@link EVERY_SHAPE}. */
+  readonly allGateShapes?: readonly (typeof EVERY_SHAPE)[];
+  /** Keys: types of actions. */
+  readonly actionConditions?: readonly string[];
+  /** Keys: names of tools. */
+  readonly tools?: readonly string[];
   /** Another domain's row (only to create it). Keys: domain ids. */
   readonly otherDomains?: readonly string[];
 }
+
+/** The one key of `allGateShapes`. */
+export const EVERY_SHAPE = '';
 
 export interface EntitlementKey {
   readonly principalId: string;

@@ -1,3 +1,4 @@
+import type { ActionConditionRow, GateShapeRow, ToolRow } from './action/gate-records.js';
 import type { AuditRow } from './audit/records.js';
 import type {
   AdminCommandRow,
@@ -63,6 +64,9 @@ export interface Tables {
   provenance_parents: ProvenanceParentRow;
   provenance_steps: ProvenanceStepRow;
   clearance_receipts: ClearanceReceiptRow;
+  gate_shapes: GateShapeRow;
+  action_conditions: ActionConditionRow;
+  tools: ToolRow;
   audit_entries: AuditRow;
 }
 
@@ -99,6 +103,9 @@ export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] 
   provenance_parents: ['provenanceDigest', 'parentDigest'],
   provenance_steps: ['provenanceDigest', 'ordinal'],
   clearance_receipts: ['approverSpiffeId', 'receiptId'],
+  gate_shapes: ['gateShapeId'],
+  action_conditions: ['actionType'],
+  tools: ['toolName'],
   audit_entries: ['seq'],
 };
 

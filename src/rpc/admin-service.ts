@@ -3,8 +3,10 @@ import { type ExecutedCommand, executeCommand } from '../ledger/authority/execut
 import { getDomain, listDomains } from './admin/domains.js';
 import { readCommand } from './admin/read-command.js';
 import {
+  ACTION_CONDITIONS,
   CREDENTIALS,
   ENTITLEMENTS,
+  GATE_SHAPES,
   GRANTS,
   GUESTS,
   getRecord,
@@ -13,6 +15,7 @@ import {
   OPERATORS,
   OWNERS,
   PRINCIPALS,
+  TOOLS,
 } from './admin/records.js';
 import { bind, type HandlerTools, type ServiceBinding } from './handler.js';
 import { replyOf } from './reply-of.js';
@@ -90,6 +93,30 @@ export function adminService(tools: HandlerTools): ServiceBinding {
     listOwners: async (request, context) => {
       const { records, nextPageToken } = await listRecords(tools, context, OWNERS, request);
       return { owners: records, nextPageToken };
+    },
+
+    getGateShape: async (request, context) => ({
+      gateShape: await getRecord(tools, context, GATE_SHAPES, request.gateShapeId),
+    }),
+    listGateShapes: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, GATE_SHAPES, request);
+      return { gateShapes: records, nextPageToken };
+    },
+
+    getActionCondition: async (request, context) => ({
+      actionCondition: await getRecord(tools, context, ACTION_CONDITIONS, request.actionType),
+    }),
+    listActionConditions: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, ACTION_CONDITIONS, request);
+      return { actionConditions: records, nextPageToken };
+    },
+
+    getTool: async (request, context) => ({
+      tool: await getRecord(tools, context, TOOLS, request.toolName),
+    }),
+    listTools: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, TOOLS, request);
+      return { tools: records, nextPageToken };
     },
   });
 }

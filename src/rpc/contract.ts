@@ -4,6 +4,7 @@ import { file_google_rpc_status } from '../gen/google/rpc/status_pb.js';
 import { file_grpc_health_v1_health } from '../gen/grpc/health/v1/health_pb.js';
 import { file_grpc_reflection_v1_reflection } from '../gen/grpc/reflection/v1/reflection_pb.js';
 import { file_grpc_reflection_v1alpha_reflection } from '../gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { file_surety_action_v1_action_service } from '../gen/surety/action/v1/action_service_pb.js';
 import { file_surety_audit_v1_audit_service } from '../gen/surety/audit/v1/audit_service_pb.js';
 import { file_surety_audit_v1_entry } from '../gen/surety/audit/v1/entry_pb.js';
 import { file_surety_authority_v1_admin_service } from '../gen/surety/authority/v1/admin_service_pb.js';
@@ -20,6 +21,7 @@ import { file_surety_testing_v1_clock_service } from '../gen/surety/testing/v1/c
 
 /** Files that no other imports: with what they import they are the whole contract, which a test checks. */
 const ROOTS: readonly DescFile[] = [
+  file_surety_action_v1_action_service,
   file_surety_audit_v1_audit_service,
   file_surety_audit_v1_entry,
   file_surety_authority_v1_admin_service,

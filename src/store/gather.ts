@@ -1,4 +1,4 @@
-import type { Reads } from '../ledger/reads.js';
+import { EVERY_SHAPE, type Reads } from '../ledger/reads.js';
 import type { Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
 import { type GatherPlan, joinedStatement, Planner, single, texts } from './gather-planner.js';
@@ -71,6 +71,7 @@ function planRecords(plan: Planner): void {
     'transition_nonces',
     plan.keys('transitionNonces').map((key) => [key.registrationId, key.nonceDigest]),
   );
+  planGateRecords(plan);
   planDecisions(plan);
   planEntitlements(plan);
   const denials = plan.keys('denials');
@@ -79,6 +80,15 @@ function planRecords(plan: Planner): void {
     plan.mark((set) => denials.forEach((key) => set.markIndex('denialsOf', [key])));
   }
   planVersions(plan);
+}
+
+function planGateRecords(plan: Planner): void {
+  plan.byKey('gate_shapes', single(plan.keys('gateShapes')));
+  plan.byKey('action_conditions', single(plan.keys('actionConditions')));
+  plan.byKey('tools', single(plan.keys('tools')));
+  if (plan.keys('allGateShapes').length === 0) return;
+  plan.indexed('gate_shapes_of_domain', 'shapesOfDomain', []);
+  plan.mark((set) => set.markIndex('shapesOfDomain', [EVERY_SHAPE]));
 }
 
 /** What a decision rests on comes with it: its reads are named before its row is known. */

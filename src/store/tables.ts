@@ -505,6 +505,28 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
     },
     mutable: [],
   },
+  gate_shapes: {
+    name: 'gate_shapes',
+    columns: {
+      gateShapeId: 'text',
+      fieldNames: 'text[]',
+      fieldKinds: 'text[]',
+      fieldValues: 'text[]',
+      fieldsDigest: 'bytea',
+      ...record,
+    },
+    mutable: ['status', 'revision'],
+  },
+  action_conditions: {
+    name: 'action_conditions',
+    columns: { actionType: 'text', expression: 'text', ...record },
+    mutable: ['expression', 'status', 'revision'],
+  },
+  tools: {
+    name: 'tools',
+    columns: { toolName: 'text', nonGrantable: 'bool', ...record },
+    mutable: ['nonGrantable', 'status', 'revision'],
+  },
   audit_entries: {
     name: 'audit_entries',
     columns: {

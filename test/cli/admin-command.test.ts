@@ -222,6 +222,22 @@ const CASES: readonly (readonly [readonly string[], Mutation])[] = [
     words('revoke-workload --registration-id r-1'),
     { case: 'revokeWorkload', value: { registrationId: 'r-1' } },
   ],
+  // Its fields are a list of messages: they are given with --json.
+  [
+    words('put-gate-shape --gate-shape-id invoice --status suspended'),
+    { case: 'putGateShape', value: { gateShape: { gateShapeId: 'invoice', status: SUSPENDED } } },
+  ],
+  [
+    words('put-action-condition --action-type mail.send --expression true'),
+    {
+      case: 'putActionCondition',
+      value: { actionCondition: { actionType: 'mail.send', expression: 'true', status: ACTIVE } },
+    },
+  ],
+  [
+    words('put-tool --tool-name mailer --non-grantable'),
+    { case: 'putTool', value: { tool: { toolName: 'mailer', nonGrantable: true, status: ACTIVE } } },
+  ],
 ];
 
 describe('what is typed becomes the command', () => {

@@ -6,7 +6,7 @@ import type { ServiceBinding } from '../../src/rpc/handler.js';
 import { CALLERS, readAll, resultOf, type RpcHarness, startRpc, type TestClient } from './harness.js';
 
 /**
- * Who may call what, written down again from api.md and effects.md: h(arness), e(xecutor), r(econciler), w(orker),
+ * Who may call what, written down again from api.md, effects.md and actions.md: h(arness), e(xecutor), r(econciler), w(orker),
  * o(wner), O(perator), A(uditor).
  */
 const EXPECTED: Readonly<Record<string, string>> = {
@@ -21,6 +21,30 @@ const EXPECTED: Readonly<Record<string, string>> = {
   GetEffectHistory: 'herOA',
   ListEffects: 'rOA',
   WatchEffects: 'rOA',
+  ProposeAction: 'hw',
+  GateAction: 'hwo',
+  RejectAction: 'o',
+  AddBoundedGrant: 'o',
+  RevokeBoundedGrant: 'o',
+  AddReceipt: 'hwo',
+  LeaseNext: 'w',
+  LeaseObservation: 'w',
+  GetDispatchView: 'w',
+  BeginDispatch: 'w',
+  BeginObservation: 'w',
+  DeferObservation: 'w',
+  DeferLeased: 'w',
+  AcceptAction: 'w',
+  VerifyAction: 'w',
+  CompleteAction: 'w',
+  FailAction: 'w',
+  ReapLeases: 'O',
+  GetAction: 'hwoOA',
+  ListActions: 'hwoOA',
+  ListReceipts: 'hwoOA',
+  ListEvents: 'hwoOA',
+  ListDeadLetters: 'hwoOA',
+  WatchActions: 'hwoOA',
   ConsumeNonce: 'herwoOA',
   RegisterOrigin: 'hO',
   DeriveRecord: 'hO',

@@ -24,6 +24,7 @@ export const FACTS = {
 
 const MAX_CREDENTIALS = 32;
 const MAX_REGISTRATIONS = 64;
+const MAX_SHAPES = 65;
 
 /**
  * One domain in memory with what the database promises: rows by key, its indexes, whole batches or nothing, and the
@@ -316,5 +317,12 @@ export const GATHER: Gathering = {
   owners: (store, set, id: string) => load(store, set, 'owners', id),
   platformOperators: (_store, set, id: string) => set.loadPlatformOperator(id, undefined),
   adminCommands: (store, set, id: string) => load(store, set, 'admin_commands', id),
+  gateShapes: (store, set, id: string) => load(store, set, 'gate_shapes', id),
+  allGateShapes: (store, set, key: string) =>
+    loadIndex(store, set, 'shapesOfDomain', [key], (rows) =>
+      rows.sort((a, b) => (a.gateShapeId < b.gateShapeId ? -1 : 1)).slice(0, MAX_SHAPES),
+    ),
+  actionConditions: (store, set, id: string) => load(store, set, 'action_conditions', id),
+  tools: (store, set, id: string) => load(store, set, 'tools', id),
   otherDomains: (_store, set, id: string) => set.loadOtherDomain(id, false),
 };

@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { auditCodec } from '../../src/lane/audit-codec.js';
+import { fieldsDigest } from '../../src/ledger/action/gate-shapes.js';
 import { sha256 } from '../../src/ledger/encoding.js';
-import type { Reads } from '../../src/ledger/reads.js';
+import { EVERY_SHAPE, type Reads } from '../../src/ledger/reads.js';
 import type { TableName } from '../../src/ledger/tables.js';
 import { NotGatheredError, type WorkingSet } from '../../src/ledger/working-set.js';
 import { gatherBatch } from '../../src/store/batch-transaction.js';
@@ -138,6 +139,7 @@ async function seedOddities(): Promise<void> {
       revision: 1n,
     })),
   );
+  await seedGateRecords();
   await world.seed('operators', [operator('spiffe://acme.test/operator')]);
   await world.seed('proof_keys', [{ thumbprint: 'thumb', publicJwk: '{}', firstSeenAt: 1n }]);
   await world.seed('replay_callers', [{ spiffeId: HARNESS.spiffeId, firstBucket: 1n, counts: [1, 0, 2] }]);
@@ -162,6 +164,25 @@ async function seedOddities(): Promise<void> {
       FROM operators`,
     [SERVICE_DOMAIN],
   );
+}
+
+/** What gates are judged by. */
+async function seedGateRecords(): Promise<void> {
+  const record = { status: 'active', revision: 1n } as const;
+  const names = ['invoice', 'order'];
+  await world.seed(
+    'gate_shapes',
+    names.map((name) => ({
+      gateShapeId: name,
+      fieldNames: [name, 'until'],
+      fieldKinds: ['text', 'expiry'] as const,
+      fieldValues: ['', ''],
+      fieldsDigest: fieldsDigest([name, 'until']),
+      ...record,
+    })),
+  );
+  await world.seed('action_conditions', [{ actionType: 'mail.send', expression: 'true', ...record }]);
+  await world.seed('tools', [{ toolName: 'mailer', nonGrantable: true, ...record }]);
 }
 
 function entitlement(id: string, principalId: string, action: string, resource: string) {
@@ -295,6 +316,10 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     operators: ids('operators', 'spiffeId'),
     owners: ids('owners', 'spiffeId'),
     adminCommands: ['absent'],
+    gateShapes: ids('gate_shapes', 'gateShapeId'),
+    allGateShapes: [EVERY_SHAPE],
+    actionConditions: ids('action_conditions', 'actionType'),
+    tools: ids('tools', 'toolName'),
   };
 }
 
@@ -335,6 +360,10 @@ describe('what is gathered', () => {
     'operators',
     'owners',
     'adminCommands',
+    'gateShapes',
+    'allGateShapes',
+    'actionConditions',
+    'tools',
   ] as const satisfies readonly (keyof Reads)[];
 
   /** What the actor's read loads is named with what looks up its entitlements, as every decision does. */

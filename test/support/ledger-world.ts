@@ -114,6 +114,9 @@ export class LedgerWorld {
       ['operators', reads.operators],
       ['owners', reads.owners],
       ['admin_commands', reads.adminCommands],
+      ['gate_shapes', reads.gateShapes],
+      ['action_conditions', reads.actionConditions],
+      ['tools', reads.tools],
       ['registrations', reads.registrations],
       ['proof_keys', reads.proofKeys],
       ['events', reads.events],
@@ -133,6 +136,7 @@ export class LedgerWorld {
       this.loadIndex(set, 'entitlementsOf', [principalId, action, resource]);
       this.loadIndex(set, 'entitlementsOf', [principalId, action, '*']);
     }
+    for (const key of reads.allGateShapes ?? []) this.loadIndex(set, 'shapesOfDomain', [key]);
     for (const key of reads.keyHolders ?? []) this.loadIndex(set, 'versionsWithKey', [key]);
     for (const key of reads.denials ?? []) this.loadIndex(set, 'denialsOf', [key]);
     for (const { eventId, grantId } of reads.unsettled ?? []) {

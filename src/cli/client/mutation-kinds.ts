@@ -161,6 +161,13 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
   revokeGrant: change('grant', 'revokes a task grant', 'grantId', revokeOnce),
   putOperator: put('operator', 'makes or changes an operator, its signing key too', 'spiffeId'),
   putOwner: put('owner', 'makes or changes an owner, its signing key too', 'spiffeId'),
+  putGateShape: put('gateShape', 'makes a shape of gates, or changes its status', 'gateShapeId'),
+  putActionCondition: put(
+    'actionCondition',
+    'makes or changes the condition of a type of actions',
+    'actionType',
+  ),
+  putTool: put('tool', 'enters a tool into the catalogue, or changes its mark or status', 'toolName'),
   registerWorkload: prove('registers a workload by its proof of possession', true),
   renewWorkload: prove("renews a workload's registration by its proof of possession", false),
   revokeWorkload: change('workload', "ends a workload's registration", 'registrationId', (before) => {

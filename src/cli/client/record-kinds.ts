@@ -78,6 +78,13 @@ export const RECORD_KINDS = {
   owner: kind(AdminService, 'Owner', 'Owners', [
     ...['spiffe_id', 'source_scopes', 'type_scopes', 'status', 'signing_key_jwk', 'revision'],
   ]),
+  gateShape: kind(AdminService, 'GateShape', 'GateShapes', [
+    ...['gate_shape_id', 'fields', 'status', 'revision'],
+  ]),
+  actionCondition: kind(AdminService, 'ActionCondition', 'ActionConditions', [
+    ...['action_type', 'expression', 'status', 'revision'],
+  ]),
+  tool: kind(AdminService, 'Tool', 'Tools', ['tool_name', 'non_grantable', 'status', 'revision']),
   workload: kind(WorkloadService, 'Workload', 'Workloads', [
     ...['spec.registration_id', 'spec.workload_id', 'spec.role', 'spec.spiffe_id', 'spec.sinks'],
     ...['spec.credential_epoch', 'spec.expire_time', 'status'],

@@ -1,3 +1,4 @@
+import type { ActionEventKind, ActionState, FailureReason, ReceiptClass } from '../action/states.js';
 import type { Digest, EffectState, Micros, StateSource } from '../types.js';
 import type { Reason } from '../refusal.js';
 
@@ -23,7 +24,9 @@ export type AuditKind =
   | 'workload'
   | 'bootstrap'
   | 'domain_created'
-  | 'archival';
+  | 'archival'
+  | 'action_event'
+  | 'bounded_grant';
 
 /** A step of an effect, as the log says it. */
 export interface EffectAudit {
@@ -79,6 +82,27 @@ export interface CommandAudit {
   readonly keyThumbprint: string;
 }
 
+/** An event of a governed action, as the log says it. */
+export interface ActionAudit {
+  readonly actionId: string;
+  readonly eventNumber: bigint;
+  readonly kind: ActionEventKind;
+  /** Undefined at the proposal. */
+  readonly fromState?: ActionState;
+  readonly toState: ActionState;
+  readonly leaseToken?: bigint;
+  readonly receiptClass?: ReceiptClass;
+  readonly receiptKey?: string;
+  readonly evidenceDigest?: Digest;
+  readonly observationNumber?: number;
+  readonly failureReason?: FailureReason;
+  readonly actionDigest: Digest;
+  readonly executionDigest?: Digest;
+  readonly effectId?: string;
+  readonly boundedGrantId?: string;
+  readonly signatureDigest?: Digest;
+}
+
 /** What a decision wants to have in the log; position, time and hashes are given when it is appended. */
 export interface AuditDraft {
   readonly kind: AuditKind;
@@ -91,6 +115,7 @@ export interface AuditDraft {
   readonly command?: CommandAudit;
   /** In the completion of a command: where its intent stands. */
   readonly intentSeq?: bigint;
+  readonly action?: ActionAudit;
 }
 
 /** An entry with its place. */

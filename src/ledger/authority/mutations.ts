@@ -7,13 +7,16 @@ import { type BumpRevocationEpoch, bumpRevocationEpoch } from './commands/bump-r
 import { type CreateCredential, createCredential } from './commands/create-credential.js';
 import { type CreateDomain, createDomain } from './commands/create-domain.js';
 import { type CreateGrant, createGrant } from './commands/create-grant.js';
+import { type PutActionCondition, putActionCondition } from './commands/put-action-condition.js';
 import { type PutEntitlement, putEntitlement } from './commands/put-entitlement.js';
+import { type PutGateShape, putGateShape } from './commands/put-gate-shape.js';
 import { type PutGuest, putGuest } from './commands/put-guest.js';
 import { type PutHarness, putHarness } from './commands/put-harness.js';
 import { type PutOperator, putOperator } from './commands/put-operator.js';
 import { type PutOwner, putOwner } from './commands/put-owner.js';
 import { type PutPrincipal, putPrincipal } from './commands/put-principal.js';
 import { type PutSink, putSink } from './commands/put-sink.js';
+import { type PutTool, putTool } from './commands/put-tool.js';
 import { type RevokeCredential, revokeCredential } from './commands/revoke-credential.js';
 import { type RevokeEntitlement, revokeEntitlement } from './commands/revoke-entitlement.js';
 import { type RevokeGrant, revokeGrant } from './commands/revoke-grant.js';
@@ -43,7 +46,10 @@ export type Mutation =
   | PutOwner
   | RegisterWorkload
   | RenewWorkloadCommand
-  | RevokeWorkload;
+  | RevokeWorkload
+  | PutGateShape
+  | PutActionCondition
+  | PutTool;
 
 export type MutationKind = Mutation['kind'];
 
@@ -69,6 +75,9 @@ const RULES: { readonly [K in MutationKind]: MutationRule<Extract<Mutation, { ki
   register_workload: registerWorkload,
   renew_workload: renewWorkloadCommand,
   revoke_workload: revokeWorkload,
+  put_gate_shape: putGateShape,
+  put_action_condition: putActionCondition,
+  put_tool: putTool,
 };
 
 /** How a mutation is done. */

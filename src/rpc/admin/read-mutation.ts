@@ -1,8 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import type { AdminCommand } from '../../gen/surety/authority/v1/command_pb.js';
 import {
+  ActionConditionSchema,
   CredentialSchema,
   EntitlementSchema,
+  GateShapeSchema,
   GrantSchema,
   GuestSchema,
   HarnessSchema,
@@ -10,12 +12,14 @@ import {
   OwnerSchema,
   PrincipalSchema,
   SinkSchema,
+  ToolSchema,
 } from '../../gen/surety/authority/v1/records_pb.js';
 import { isTrustDomain } from '../../identity/spiffe-id.js';
 import type { Mutation } from '../../ledger/authority/mutations.js';
 import { readProved } from '../read-proved.js';
 import type { Violations } from '../validate.js';
 import { STATUSES } from '../wire-enums.js';
+import { readActionCondition, readGateShape, readTool } from './read-gate-records.js';
 import { readGrant } from './read-grant.js';
 import {
   readCredential,
@@ -129,4 +133,8 @@ const READERS: { readonly [C in Case]: ReadMutation<C> } = {
     kind: 'revoke_workload',
     registrationId: v.id('registration_id', registrationId, 1, MAX_ID_OCTETS),
   }),
+  putGateShape: (v, { gateShape }) => readGateShape(v.at('gate_shape'), gateShape ?? create(GateShapeSchema)),
+  putActionCondition: (v, { actionCondition }) =>
+    readActionCondition(v.at('action_condition'), actionCondition ?? create(ActionConditionSchema)),
+  putTool: (v, { tool }) => readTool(v.at('tool'), tool ?? create(ToolSchema)),
 };

@@ -1,3 +1,4 @@
+import type { ActionConditionRow, GateShapeRow, ToolRow } from '../../ledger/action/gate-records.js';
 import { notVisible } from '../../ledger/audit/current-reader.js';
 import type {
   CredentialRow,
@@ -14,6 +15,7 @@ import type { CallContext, HandlerTools } from '../handler.js';
 import { type ListStatement, readPage } from '../paged-list.js';
 import { requireReader } from '../reader-access.js';
 import { Violations } from '../validate.js';
+import { wireActionCondition, wireGateShape, wireTool } from './wire-gate-records.js';
 import {
   wireCredential,
   wireEntitlement,
@@ -87,6 +89,21 @@ export const OPERATORS = kind(
   wireOperator,
 );
 export const OWNERS = kind('owner', 'owners', 'spiffe_id', (row: OwnerRow) => row.spiffeId, wireOwner);
+export const GATE_SHAPES = kind(
+  'gate_shape',
+  'gate_shapes',
+  'gate_shape_id',
+  (row: GateShapeRow) => row.gateShapeId,
+  wireGateShape,
+);
+export const ACTION_CONDITIONS = kind(
+  'action_condition',
+  'action_conditions',
+  'action_type',
+  (row: ActionConditionRow) => row.actionType,
+  wireActionCondition,
+);
+export const TOOLS = kind('tool', 'tools', 'tool_name', (row: ToolRow) => row.toolName, wireTool);
 
 /**
  * One record of the domain that the call acts in.

@@ -281,6 +281,9 @@ CROSS JOIN LATERAL (
   SELECT * FROM clearance_receipts WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY purpose LIMIT 3
 ) AS t
 
+-- name: gate_shapes_of_domain
+SELECT * FROM gate_shapes WHERE domain_id = $1 ORDER BY gate_shape_id LIMIT 65
+
 -- name: platform_operators
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 JOIN operators AS t ON t.domain_id = (SELECT service_domain_id FROM service_state) AND t.spiffe_id = k.id AND $1::text IS NOT NULL

@@ -248,6 +248,9 @@ describe('who may administer (authority.md, Bootstrap)', () => {
       register_workload: ['ADMIN', 'REGISTRAR'],
       renew_workload: ['ADMIN', 'REGISTRAR'],
       revoke_workload: ['ADMIN', 'REGISTRAR'],
+      put_gate_shape: ['ADMIN'],
+      put_action_condition: ['ADMIN'],
+      put_tool: ['ADMIN'],
     };
     for (const [kind, roles] of Object.entries(all)) {
       for (const role of ['ADMIN', 'REGISTRAR', 'FREEZER', 'AUDITOR'] as const) {
@@ -325,11 +328,13 @@ function anyMutation(kind: MutationKind): Mutation {
     grantId: 'g',
   };
   const rest = { sink: 's', registrationId: 'r', spiffeId: 'spiffe://acme.test/x', newDomainId: 'n.test' };
+  const gates = { gateShapeId: 's', fields: [], actionType: 't', toolName: 't' };
   return {
     ...{
       kind,
       ...ids,
       ...rest,
+      ...gates,
       proved,
       action: 'a',
       resource: 'r',

@@ -66,3 +66,21 @@ SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id = $2
 
 -- name: owners_page
 SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id > $2 ORDER BY spiffe_id LIMIT $3::integer
+
+-- name: gate_shape_by_key
+SELECT * FROM gate_shapes WHERE domain_id = $1 AND gate_shape_id = $2
+
+-- name: gate_shapes_page
+SELECT * FROM gate_shapes WHERE domain_id = $1 AND gate_shape_id > $2 ORDER BY gate_shape_id LIMIT $3::integer
+
+-- name: action_condition_by_key
+SELECT * FROM action_conditions WHERE domain_id = $1 AND action_type = $2
+
+-- name: action_conditions_page
+SELECT * FROM action_conditions WHERE domain_id = $1 AND action_type > $2 ORDER BY action_type LIMIT $3::integer
+
+-- name: tool_by_key
+SELECT * FROM tools WHERE domain_id = $1 AND tool_name = $2
+
+-- name: tools_page
+SELECT * FROM tools WHERE domain_id = $1 AND tool_name > $2 ORDER BY tool_name LIMIT $3::integer

@@ -6,6 +6,12 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { ActionState, FailureReason } from "../../action/v1/action_pb.js";
+import { file_surety_action_v1_action } from "../../action/v1/action_pb.js";
+import type { ActionEventKind } from "../../action/v1/event_pb.js";
+import { file_surety_action_v1_event } from "../../action/v1/event_pb.js";
+import type { ReceiptClass } from "../../action/v1/receipt_pb.js";
+import { file_surety_action_v1_receipt } from "../../action/v1/receipt_pb.js";
 import type { EffectState, StateSource } from "../../effect/v1/effect_pb.js";
 import { file_surety_effect_v1_effect } from "../../effect/v1/effect_pb.js";
 import type { Reason } from "../../error/v1/reason_pb.js";
@@ -16,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/audit/v1/entry.proto.
  */
 export const file_surety_audit_v1_entry: GenFile = /*@__PURE__*/
-  fileDesc("ChtzdXJldHkvYXVkaXQvdjEvZW50cnkucHJvdG8SD3N1cmV0eS5hdWRpdC52MSKrAwoKQXVkaXRFbnRyeRIRCglkb21haW5faWQYASABKAkSCwoDc2VxGAIgASgDEhMKC2luY2FybmF0aW9uGAMgASgDEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGtpbmQYBSABKA4yGi5zdXJldHkuYXVkaXQudjEuQXVkaXRLaW5kEhcKD2FjdG9yX3NwaWZmZV9pZBgGIAEoCRISCgpjb21tYW5kX2lkGAcgASgJEiwKBmVmZmVjdBgIIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5FZmZlY3RBdWRpdBIwCghkZWNpc2lvbhgJIAEoCzIeLnN1cmV0eS5hdWRpdC52MS5EZWNpc2lvbkF1ZGl0EiwKBnJlY29yZBgKIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5SZWNvcmRBdWRpdBIVCg1wcmV2aW91c19oZWFkGAsgASgMEi4KB2NvbW1hbmQYDCABKAsyHS5zdXJldHkuYXVkaXQudjEuQ29tbWFuZEF1ZGl0EhIKCmludGVudF9zZXEYDSABKAMi7gMKC0VmZmVjdEF1ZGl0EhEKCWVmZmVjdF9pZBgBIAEoCRIMCgRzdGVwGAIgASgDEjEKCmZyb21fc3RhdGUYAyABKA4yHS5zdXJldHkuZWZmZWN0LnYxLkVmZmVjdFN0YXRlEi8KCHRvX3N0YXRlGAQgASgOMh0uc3VyZXR5LmVmZmVjdC52MS5FZmZlY3RTdGF0ZRItCgZzb3VyY2UYBSABKA4yHS5zdXJldHkuZWZmZWN0LnYxLlN0YXRlU291cmNlEg0KBWZlbmNlGAYgASgDEhIKCmF0dGVtcHRfaWQYByABKAkSFwoPZXZpZGVuY2VfZGlnZXN0GAggASgMEhQKDHByb29mX2RpZ2VzdBgJIAEoDBIXCg9yZWdpc3RyYXRpb25faWQYCiABKAkSGgoNZ3JhbnRfY3VycmVudBgLIAEoCEgAiAEBEhMKC291dHB1dF9zaW5rGAwgASgJEhcKD2lkZW50aXR5X2RpZ2VzdBgNIAEoDBIZChFwcm92ZW5hbmNlX2RpZ2VzdBgOIAEoDBIQCghkaXNwdXRlZBgPIAEoCBITCgtkZWNpc2lvbl9pZBgQIAEoCRIQCghncmFudF9pZBgRIAEoCRIQCghldmVudF9pZBgSIAEoCUIQCg5fZ3JhbnRfY3VycmVudCK+AQoNRGVjaXNpb25BdWRpdBITCgtkZWNpc2lvbl9pZBgBIAEoCRIPCgdhbGxvd2VkGAIgASgIEicKBnJlYXNvbhgDIAEoDjIXLnN1cmV0eS5lcnJvci52MS5SZWFzb24SEgoKaGFybmVzc19pZBgEIAEoCRIQCghhY3Rvcl9pZBgFIAEoCRIOCgZhY3Rpb24YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSFgoOY29udGV4dF9kaWdlc3QYCCABKAwirwEKDENvbW1hbmRBdWRpdBIYChBhZG1pbl9jb21tYW5kX2lkGAEgASgJEhEKCW9wZXJhdGlvbhgCIAEoCRIWCg5wYXlsb2FkX2RpZ2VzdBgDIAEoDBIgChhleHBlY3RlZF9wb2xpY3lfcmV2aXNpb24YBCABKAMSIAoYZXhwZWN0ZWRfZW50aXR5X3JldmlzaW9uGAUgASgDEhYKDmtleV90aHVtYnByaW50GAYgASgJIlwKC1JlY29yZEF1ZGl0EgwKBHR5cGUYASABKAkSCgoCaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAMSEQoJb3BlcmF0aW9uGAQgASgJEg4KBmRpZ2VzdBgFIAEoDCrUAgoJQXVkaXRLaW5kEhoKFkFVRElUX0tJTkRfVU5TUEVDSUZJRUQQABIaChZBVURJVF9LSU5EX0VGRkVDVF9TVEVQEAESIwofQVVESVRfS0lORF9FRkZFQ1RfTEFURV9FVklERU5DRRACEhcKE0FVRElUX0tJTkRfREVDSVNJT04QAxIWChJBVURJVF9LSU5EX0NPTU1BTkQQBBIUChBBVURJVF9LSU5EX0VWRU5UEAUSGQoVQVVESVRfS0lORF9QUk9WRU5BTkNFEAYSFwoTQVVESVRfS0lORF9XT1JLTE9BRBAHEhgKFEFVRElUX0tJTkRfQk9PVFNUUkFQEAgSHQoZQVVESVRfS0lORF9ET01BSU5fQ1JFQVRFRBAJEh0KGUFVRElUX0tJTkRfQ09NTUFORF9JTlRFTlQQChIXChNBVURJVF9LSU5EX0FSQ0hJVkFMEAtCPwoTZGV2LnN1cmV0eS5hdWRpdC52MVABWiZzdXJldHkuZGV2L2dlbi9zdXJldHkvYXVkaXQvdjE7YXVkaXR2MWIGcHJvdG8z", [file_google_protobuf_timestamp, file_surety_effect_v1_effect, file_surety_error_v1_reason]);
+  fileDesc("ChtzdXJldHkvYXVkaXQvdjEvZW50cnkucHJvdG8SD3N1cmV0eS5hdWRpdC52MSLZAwoKQXVkaXRFbnRyeRIRCglkb21haW5faWQYASABKAkSCwoDc2VxGAIgASgDEhMKC2luY2FybmF0aW9uGAMgASgDEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGtpbmQYBSABKA4yGi5zdXJldHkuYXVkaXQudjEuQXVkaXRLaW5kEhcKD2FjdG9yX3NwaWZmZV9pZBgGIAEoCRISCgpjb21tYW5kX2lkGAcgASgJEiwKBmVmZmVjdBgIIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5FZmZlY3RBdWRpdBIwCghkZWNpc2lvbhgJIAEoCzIeLnN1cmV0eS5hdWRpdC52MS5EZWNpc2lvbkF1ZGl0EiwKBnJlY29yZBgKIAEoCzIcLnN1cmV0eS5hdWRpdC52MS5SZWNvcmRBdWRpdBIVCg1wcmV2aW91c19oZWFkGAsgASgMEi4KB2NvbW1hbmQYDCABKAsyHS5zdXJldHkuYXVkaXQudjEuQ29tbWFuZEF1ZGl0EhIKCmludGVudF9zZXEYDSABKAMSLAoGYWN0aW9uGBQgASgLMhwuc3VyZXR5LmF1ZGl0LnYxLkFjdGlvbkF1ZGl0Iu4DCgtFZmZlY3RBdWRpdBIRCgllZmZlY3RfaWQYASABKAkSDAoEc3RlcBgCIAEoAxIxCgpmcm9tX3N0YXRlGAMgASgOMh0uc3VyZXR5LmVmZmVjdC52MS5FZmZlY3RTdGF0ZRIvCgh0b19zdGF0ZRgEIAEoDjIdLnN1cmV0eS5lZmZlY3QudjEuRWZmZWN0U3RhdGUSLQoGc291cmNlGAUgASgOMh0uc3VyZXR5LmVmZmVjdC52MS5TdGF0ZVNvdXJjZRINCgVmZW5jZRgGIAEoAxISCgphdHRlbXB0X2lkGAcgASgJEhcKD2V2aWRlbmNlX2RpZ2VzdBgIIAEoDBIUCgxwcm9vZl9kaWdlc3QYCSABKAwSFwoPcmVnaXN0cmF0aW9uX2lkGAogASgJEhoKDWdyYW50X2N1cnJlbnQYCyABKAhIAIgBARITCgtvdXRwdXRfc2luaxgMIAEoCRIXCg9pZGVudGl0eV9kaWdlc3QYDSABKAwSGQoRcHJvdmVuYW5jZV9kaWdlc3QYDiABKAwSEAoIZGlzcHV0ZWQYDyABKAgSEwoLZGVjaXNpb25faWQYECABKAkSEAoIZ3JhbnRfaWQYESABKAkSEAoIZXZlbnRfaWQYEiABKAlCEAoOX2dyYW50X2N1cnJlbnQikgQKC0FjdGlvbkF1ZGl0EhEKCWFjdGlvbl9pZBgBIAEoCRIUCgxldmVudF9udW1iZXIYAiABKAMSLwoEa2luZBgDIAEoDjIhLnN1cmV0eS5hY3Rpb24udjEuQWN0aW9uRXZlbnRLaW5kEjEKCmZyb21fc3RhdGUYBCABKA4yHS5zdXJldHkuYWN0aW9uLnYxLkFjdGlvblN0YXRlEi8KCHRvX3N0YXRlGAUgASgOMh0uc3VyZXR5LmFjdGlvbi52MS5BY3Rpb25TdGF0ZRITCgtsZWFzZV90b2tlbhgGIAEoAxI1Cg1yZWNlaXB0X2NsYXNzGAcgASgOMh4uc3VyZXR5LmFjdGlvbi52MS5SZWNlaXB0Q2xhc3MSEwoLcmVjZWlwdF9rZXkYCCABKAkSFwoPZXZpZGVuY2VfZGlnZXN0GAkgASgMEhoKEm9ic2VydmF0aW9uX251bWJlchgKIAEoBRI3Cg5mYWlsdXJlX3JlYXNvbhgLIAEoDjIfLnN1cmV0eS5hY3Rpb24udjEuRmFpbHVyZVJlYXNvbhIVCg1hY3Rpb25fZGlnZXN0GAwgASgMEhgKEGV4ZWN1dGlvbl9kaWdlc3QYDSABKAwSEQoJZWZmZWN0X2lkGA4gASgJEhgKEGJvdW5kZWRfZ3JhbnRfaWQYDyABKAkSGAoQc2lnbmF0dXJlX2RpZ2VzdBgQIAEoDCK+AQoNRGVjaXNpb25BdWRpdBITCgtkZWNpc2lvbl9pZBgBIAEoCRIPCgdhbGxvd2VkGAIgASgIEicKBnJlYXNvbhgDIAEoDjIXLnN1cmV0eS5lcnJvci52MS5SZWFzb24SEgoKaGFybmVzc19pZBgEIAEoCRIQCghhY3Rvcl9pZBgFIAEoCRIOCgZhY3Rpb24YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSFgoOY29udGV4dF9kaWdlc3QYCCABKAwirwEKDENvbW1hbmRBdWRpdBIYChBhZG1pbl9jb21tYW5kX2lkGAEgASgJEhEKCW9wZXJhdGlvbhgCIAEoCRIWCg5wYXlsb2FkX2RpZ2VzdBgDIAEoDBIgChhleHBlY3RlZF9wb2xpY3lfcmV2aXNpb24YBCABKAMSIAoYZXhwZWN0ZWRfZW50aXR5X3JldmlzaW9uGAUgASgDEhYKDmtleV90aHVtYnByaW50GAYgASgJIlwKC1JlY29yZEF1ZGl0EgwKBHR5cGUYASABKAkSCgoCaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAMSEQoJb3BlcmF0aW9uGAQgASgJEg4KBmRpZ2VzdBgFIAEoDCqPAwoJQXVkaXRLaW5kEhoKFkFVRElUX0tJTkRfVU5TUEVDSUZJRUQQABIaChZBVURJVF9LSU5EX0VGRkVDVF9TVEVQEAESIwofQVVESVRfS0lORF9FRkZFQ1RfTEFURV9FVklERU5DRRACEhcKE0FVRElUX0tJTkRfREVDSVNJT04QAxIWChJBVURJVF9LSU5EX0NPTU1BTkQQBBIUChBBVURJVF9LSU5EX0VWRU5UEAUSGQoVQVVESVRfS0lORF9QUk9WRU5BTkNFEAYSFwoTQVVESVRfS0lORF9XT1JLTE9BRBAHEhgKFEFVRElUX0tJTkRfQk9PVFNUUkFQEAgSHQoZQVVESVRfS0lORF9ET01BSU5fQ1JFQVRFRBAJEh0KGUFVRElUX0tJTkRfQ09NTUFORF9JTlRFTlQQChIXChNBVURJVF9LSU5EX0FSQ0hJVkFMEAsSGwoXQVVESVRfS0lORF9BQ1RJT05fRVZFTlQQHhIcChhBVURJVF9LSU5EX0JPVU5ERURfR1JBTlQQH0I/ChNkZXYuc3VyZXR5LmF1ZGl0LnYxUAFaJnN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9hdWRpdC92MTthdWRpdHYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_surety_action_v1_action, file_surety_action_v1_event, file_surety_action_v1_receipt, file_surety_effect_v1_effect, file_surety_error_v1_reason]);
 
 /**
  * One entry of a domain's log, free of content. Its serialized bytes are what is hashed: leaf = SHA-256(0x00 || entry),
@@ -115,6 +121,13 @@ export type AuditEntry = Message<"surety.audit.v1.AuditEntry"> & {
    * @generated from field: int64 intent_seq = 13;
    */
   intentSeq: bigint;
+
+  /**
+   * For governed actions.
+   *
+   * @generated from field: surety.audit.v1.ActionAudit action = 20;
+   */
+  action?: ActionAudit | undefined;
 };
 
 /**
@@ -251,6 +264,124 @@ export const EffectAuditSchema: GenMessage<EffectAudit> = /*@__PURE__*/
   messageDesc(file_surety_audit_v1_entry, 1);
 
 /**
+ * An event of a governed action.
+ *
+ * @generated from message surety.audit.v1.ActionAudit
+ */
+export type ActionAudit = Message<"surety.audit.v1.ActionAudit"> & {
+  /**
+   * @generated from field: string action_id = 1;
+   */
+  actionId: string;
+
+  /**
+   * Contiguous from 1 in the action.
+   *
+   * @generated from field: int64 event_number = 2;
+   */
+  eventNumber: bigint;
+
+  /**
+   * @generated from field: surety.action.v1.ActionEventKind kind = 3;
+   */
+  kind: ActionEventKind;
+
+  /**
+   * UNSPECIFIED at the proposal.
+   *
+   * @generated from field: surety.action.v1.ActionState from_state = 4;
+   */
+  fromState: ActionState;
+
+  /**
+   * @generated from field: surety.action.v1.ActionState to_state = 5;
+   */
+  toState: ActionState;
+
+  /**
+   * The lease that it was done under, or that began or ended; 0: none.
+   *
+   * @generated from field: int64 lease_token = 6;
+   */
+  leaseToken: bigint;
+
+  /**
+   * The receipt that it recorded.
+   *
+   * @generated from field: surety.action.v1.ReceiptClass receipt_class = 7;
+   */
+  receiptClass: ReceiptClass;
+
+  /**
+   * @generated from field: string receipt_key = 8;
+   */
+  receiptKey: string;
+
+  /**
+   * SHA-256 of that receipt's evidence.
+   *
+   * @generated from field: bytes evidence_digest = 9;
+   */
+  evidenceDigest: Uint8Array;
+
+  /**
+   * The number of the observation, from 1; 0: none.
+   *
+   * @generated from field: int32 observation_number = 10;
+   */
+  observationNumber: number;
+
+  /**
+   * With the events that end it.
+   *
+   * @generated from field: surety.action.v1.FailureReason failure_reason = 11;
+   */
+  failureReason: FailureReason;
+
+  /**
+   * Digest of all that never changes of the action.
+   *
+   * @generated from field: bytes action_digest = 12;
+   */
+  actionDigest: Uint8Array;
+
+  /**
+   * From the dispatch on: SHA-256 of its exact request.
+   *
+   * @generated from field: bytes execution_digest = 13;
+   */
+  executionDigest: Uint8Array;
+
+  /**
+   * The effect that the dispatch carries.
+   *
+   * @generated from field: string effect_id = 14;
+   */
+  effectId: string;
+
+  /**
+   * The bounded grant of which the dispatch consumed a use.
+   *
+   * @generated from field: string bounded_grant_id = 15;
+   */
+  boundedGrantId: string;
+
+  /**
+   * SHA-256 of the owner's signature over a gate.
+   *
+   * @generated from field: bytes signature_digest = 16;
+   */
+  signatureDigest: Uint8Array;
+};
+
+/**
+ * Describes the message surety.audit.v1.ActionAudit.
+ * Use `create(ActionAuditSchema)` to create a new message.
+ */
+export const ActionAuditSchema: GenMessage<ActionAudit> = /*@__PURE__*/
+  messageDesc(file_surety_audit_v1_entry, 2);
+
+/**
  * A recorded decision.
  *
  * @generated from message surety.audit.v1.DecisionAudit
@@ -308,7 +439,7 @@ export type DecisionAudit = Message<"surety.audit.v1.DecisionAudit"> & {
  * Use `create(DecisionAuditSchema)` to create a new message.
  */
 export const DecisionAuditSchema: GenMessage<DecisionAudit> = /*@__PURE__*/
-  messageDesc(file_surety_audit_v1_entry, 2);
+  messageDesc(file_surety_audit_v1_entry, 3);
 
 /**
  * What an operator signed.
@@ -364,7 +495,7 @@ export type CommandAudit = Message<"surety.audit.v1.CommandAudit"> & {
  * Use `create(CommandAuditSchema)` to create a new message.
  */
 export const CommandAuditSchema: GenMessage<CommandAudit> = /*@__PURE__*/
-  messageDesc(file_surety_audit_v1_entry, 3);
+  messageDesc(file_surety_audit_v1_entry, 4);
 
 /**
  * A record that was made or changed.
@@ -409,7 +540,7 @@ export type RecordAudit = Message<"surety.audit.v1.RecordAudit"> & {
  * Use `create(RecordAuditSchema)` to create a new message.
  */
 export const RecordAuditSchema: GenMessage<RecordAudit> = /*@__PURE__*/
-  messageDesc(file_surety_audit_v1_entry, 4);
+  messageDesc(file_surety_audit_v1_entry, 5);
 
 /**
  * What an entry is about.
@@ -498,6 +629,20 @@ export enum AuditKind {
    * @generated from enum value: AUDIT_KIND_ARCHIVAL = 11;
    */
   ARCHIVAL = 11,
+
+  /**
+   * An event of a governed action.
+   *
+   * @generated from enum value: AUDIT_KIND_ACTION_EVENT = 30;
+   */
+  ACTION_EVENT = 30,
+
+  /**
+   * A bounded grant that was stored or ended.
+   *
+   * @generated from enum value: AUDIT_KIND_BOUNDED_GRANT = 31;
+   */
+  BOUNDED_GRANT = 31,
 }
 
 /**

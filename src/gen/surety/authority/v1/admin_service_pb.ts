@@ -6,7 +6,7 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { CommandResult } from "./command_pb.js";
 import { file_surety_authority_v1_command } from "./command_pb.js";
-import type { Credential, Domain, Entitlement, Grant, Guest, Harness, Operator, Owner, Principal } from "./records_pb.js";
+import type { ActionCondition, Credential, Domain, Entitlement, GateShape, Grant, Guest, Harness, Operator, Owner, Principal, Tool } from "./records_pb.js";
 import { file_surety_authority_v1_records } from "./records_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/authority/v1/admin_service.proto.
  */
 export const file_surety_authority_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("CidzdXJldHkvYXV0aG9yaXR5L3YxL2FkbWluX3NlcnZpY2UucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEiLAoVRXhlY3V0ZUNvbW1hbmRSZXF1ZXN0EhMKC2NvbW1hbmRfandzGAEgASgJIl8KFkV4ZWN1dGVDb21tYW5kUmVzcG9uc2USMgoGcmVzdWx0GAEgASgLMiIuc3VyZXR5LmF1dGhvcml0eS52MS5Db21tYW5kUmVzdWx0EhEKCWR1cGxpY2F0ZRgCIAEoCCIlChBHZXREb21haW5SZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCSJAChFHZXREb21haW5SZXNwb25zZRIrCgZkb21haW4YASABKAsyGy5zdXJldHkuYXV0aG9yaXR5LnYxLkRvbWFpbiJOChJMaXN0RG9tYWluc1JlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlwKE0xpc3REb21haW5zUmVzcG9uc2USLAoHZG9tYWlucxgBIAMoCzIbLnN1cmV0eS5hdXRob3JpdHkudjEuRG9tYWluEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI+ChNHZXRQcmluY2lwYWxSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkiSQoUR2V0UHJpbmNpcGFsUmVzcG9uc2USMQoJcHJpbmNpcGFsGAEgASgLMh4uc3VyZXR5LmF1dGhvcml0eS52MS5QcmluY2lwYWwiUQoVTGlzdFByaW5jaXBhbHNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJlChZMaXN0UHJpbmNpcGFsc1Jlc3BvbnNlEjIKCnByaW5jaXBhbHMYASADKAsyHi5zdXJldHkuYXV0aG9yaXR5LnYxLlByaW5jaXBhbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiNgoPR2V0R3Vlc3RSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIQCghndWVzdF9pZBgCIAEoCSI9ChBHZXRHdWVzdFJlc3BvbnNlEikKBWd1ZXN0GAEgASgLMhouc3VyZXR5LmF1dGhvcml0eS52MS5HdWVzdCJNChFMaXN0R3Vlc3RzUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiWQoSTGlzdEd1ZXN0c1Jlc3BvbnNlEioKBmd1ZXN0cxgBIAMoCzIaLnN1cmV0eS5hdXRob3JpdHkudjEuR3Vlc3QSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjoKEUdldEhhcm5lc3NSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRISCgpoYXJuZXNzX2lkGAIgASgJIkMKEkdldEhhcm5lc3NSZXNwb25zZRItCgdoYXJuZXNzGAEgASgLMhwuc3VyZXR5LmF1dGhvcml0eS52MS5IYXJuZXNzIlAKFExpc3RIYXJuZXNzZXNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJhChVMaXN0SGFybmVzc2VzUmVzcG9uc2USLwoJaGFybmVzc2VzGAEgAygLMhwuc3VyZXR5LmF1dGhvcml0eS52MS5IYXJuZXNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJAChRHZXRDcmVkZW50aWFsUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSFQoNY3JlZGVudGlhbF9pZBgCIAEoCSJMChVHZXRDcmVkZW50aWFsUmVzcG9uc2USMwoKY3JlZGVudGlhbBgBIAEoCzIfLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlZGVudGlhbCJSChZMaXN0Q3JlZGVudGlhbHNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJoChdMaXN0Q3JlZGVudGlhbHNSZXNwb25zZRI0CgtjcmVkZW50aWFscxgBIAMoCzIfLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlZGVudGlhbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoVR2V0RW50aXRsZW1lbnRSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIWCg5lbnRpdGxlbWVudF9pZBgCIAEoCSJPChZHZXRFbnRpdGxlbWVudFJlc3BvbnNlEjUKC2VudGl0bGVtZW50GAEgASgLMiAuc3VyZXR5LmF1dGhvcml0eS52MS5FbnRpdGxlbWVudCJTChdMaXN0RW50aXRsZW1lbnRzUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiawoYTGlzdEVudGl0bGVtZW50c1Jlc3BvbnNlEjYKDGVudGl0bGVtZW50cxgBIAMoCzIgLnN1cmV0eS5hdXRob3JpdHkudjEuRW50aXRsZW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjYKD0dldEdyYW50UmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEAoIZ3JhbnRfaWQYAiABKAkiPQoQR2V0R3JhbnRSZXNwb25zZRIpCgVncmFudBgBIAEoCzIaLnN1cmV0eS5hdXRob3JpdHkudjEuR3JhbnQiTQoRTGlzdEdyYW50c1JlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlkKEkxpc3RHcmFudHNSZXNwb25zZRIqCgZncmFudHMYASADKAsyGi5zdXJldHkuYXV0aG9yaXR5LnYxLkdyYW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI6ChJHZXRPcGVyYXRvclJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXNwaWZmZV9pZBgCIAEoCSJGChNHZXRPcGVyYXRvclJlc3BvbnNlEi8KCG9wZXJhdG9yGAEgASgLMh0uc3VyZXR5LmF1dGhvcml0eS52MS5PcGVyYXRvciJQChRMaXN0T3BlcmF0b3JzUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYgoVTGlzdE9wZXJhdG9yc1Jlc3BvbnNlEjAKCW9wZXJhdG9ycxgBIAMoCzIdLnN1cmV0eS5hdXRob3JpdHkudjEuT3BlcmF0b3ISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjcKD0dldE93bmVyUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJc3BpZmZlX2lkGAIgASgJIj0KEEdldE93bmVyUmVzcG9uc2USKQoFb3duZXIYASABKAsyGi5zdXJldHkuYXV0aG9yaXR5LnYxLk93bmVyIk0KEUxpc3RPd25lcnNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJZChJMaXN0T3duZXJzUmVzcG9uc2USKgoGb3duZXJzGAEgAygLMhouc3VyZXR5LmF1dGhvcml0eS52MS5Pd25lchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAky8g4KDEFkbWluU2VydmljZRJpCg5FeGVjdXRlQ29tbWFuZBIqLnN1cmV0eS5hdXRob3JpdHkudjEuRXhlY3V0ZUNvbW1hbmRSZXF1ZXN0Gisuc3VyZXR5LmF1dGhvcml0eS52MS5FeGVjdXRlQ29tbWFuZFJlc3BvbnNlEloKCUdldERvbWFpbhIlLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0RG9tYWluUmVxdWVzdBomLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0RG9tYWluUmVzcG9uc2USYAoLTGlzdERvbWFpbnMSJy5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3REb21haW5zUmVxdWVzdBooLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdERvbWFpbnNSZXNwb25zZRJjCgxHZXRQcmluY2lwYWwSKC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldFByaW5jaXBhbFJlcXVlc3QaKS5zdXJldHkuYXV0aG9yaXR5LnYxLkdldFByaW5jaXBhbFJlc3BvbnNlEmkKDkxpc3RQcmluY2lwYWxzEiouc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0UHJpbmNpcGFsc1JlcXVlc3QaKy5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RQcmluY2lwYWxzUmVzcG9uc2USVwoIR2V0R3Vlc3QSJC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEd1ZXN0UmVxdWVzdBolLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0R3Vlc3RSZXNwb25zZRJdCgpMaXN0R3Vlc3RzEiYuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0R3Vlc3RzUmVxdWVzdBonLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEd1ZXN0c1Jlc3BvbnNlEl0KCkdldEhhcm5lc3MSJi5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEhhcm5lc3NSZXF1ZXN0Gicuc3VyZXR5LmF1dGhvcml0eS52MS5HZXRIYXJuZXNzUmVzcG9uc2USZgoNTGlzdEhhcm5lc3NlcxIpLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEhhcm5lc3Nlc1JlcXVlc3QaKi5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RIYXJuZXNzZXNSZXNwb25zZRJmCg1HZXRDcmVkZW50aWFsEikuc3VyZXR5LmF1dGhvcml0eS52MS5HZXRDcmVkZW50aWFsUmVxdWVzdBoqLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0Q3JlZGVudGlhbFJlc3BvbnNlEmwKD0xpc3RDcmVkZW50aWFscxIrLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdENyZWRlbnRpYWxzUmVxdWVzdBosLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdENyZWRlbnRpYWxzUmVzcG9uc2USaQoOR2V0RW50aXRsZW1lbnQSKi5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEVudGl0bGVtZW50UmVxdWVzdBorLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0RW50aXRsZW1lbnRSZXNwb25zZRJvChBMaXN0RW50aXRsZW1lbnRzEiwuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0RW50aXRsZW1lbnRzUmVxdWVzdBotLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEVudGl0bGVtZW50c1Jlc3BvbnNlElcKCEdldEdyYW50EiQuc3VyZXR5LmF1dGhvcml0eS52MS5HZXRHcmFudFJlcXVlc3QaJS5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEdyYW50UmVzcG9uc2USXQoKTGlzdEdyYW50cxImLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEdyYW50c1JlcXVlc3QaJy5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RHcmFudHNSZXNwb25zZRJgCgtHZXRPcGVyYXRvchInLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0T3BlcmF0b3JSZXF1ZXN0Giguc3VyZXR5LmF1dGhvcml0eS52MS5HZXRPcGVyYXRvclJlc3BvbnNlEmYKDUxpc3RPcGVyYXRvcnMSKS5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RPcGVyYXRvcnNSZXF1ZXN0Giouc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0T3BlcmF0b3JzUmVzcG9uc2USVwoIR2V0T3duZXISJC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldE93bmVyUmVxdWVzdBolLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0T3duZXJSZXNwb25zZRJdCgpMaXN0T3duZXJzEiYuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0T3duZXJzUmVxdWVzdBonLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdE93bmVyc1Jlc3BvbnNlQksKF2Rldi5zdXJldHkuYXV0aG9yaXR5LnYxUAFaLnN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9hdXRob3JpdHkvdjE7YXV0aG9yaXR5djFiBnByb3RvMw", [file_surety_authority_v1_command, file_surety_authority_v1_records]);
+  fileDesc("CidzdXJldHkvYXV0aG9yaXR5L3YxL2FkbWluX3NlcnZpY2UucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEiLAoVRXhlY3V0ZUNvbW1hbmRSZXF1ZXN0EhMKC2NvbW1hbmRfandzGAEgASgJIl8KFkV4ZWN1dGVDb21tYW5kUmVzcG9uc2USMgoGcmVzdWx0GAEgASgLMiIuc3VyZXR5LmF1dGhvcml0eS52MS5Db21tYW5kUmVzdWx0EhEKCWR1cGxpY2F0ZRgCIAEoCCIlChBHZXREb21haW5SZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCSJAChFHZXREb21haW5SZXNwb25zZRIrCgZkb21haW4YASABKAsyGy5zdXJldHkuYXV0aG9yaXR5LnYxLkRvbWFpbiJOChJMaXN0RG9tYWluc1JlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlwKE0xpc3REb21haW5zUmVzcG9uc2USLAoHZG9tYWlucxgBIAMoCzIbLnN1cmV0eS5hdXRob3JpdHkudjEuRG9tYWluEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI+ChNHZXRQcmluY2lwYWxSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkiSQoUR2V0UHJpbmNpcGFsUmVzcG9uc2USMQoJcHJpbmNpcGFsGAEgASgLMh4uc3VyZXR5LmF1dGhvcml0eS52MS5QcmluY2lwYWwiUQoVTGlzdFByaW5jaXBhbHNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJlChZMaXN0UHJpbmNpcGFsc1Jlc3BvbnNlEjIKCnByaW5jaXBhbHMYASADKAsyHi5zdXJldHkuYXV0aG9yaXR5LnYxLlByaW5jaXBhbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiNgoPR2V0R3Vlc3RSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIQCghndWVzdF9pZBgCIAEoCSI9ChBHZXRHdWVzdFJlc3BvbnNlEikKBWd1ZXN0GAEgASgLMhouc3VyZXR5LmF1dGhvcml0eS52MS5HdWVzdCJNChFMaXN0R3Vlc3RzUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiWQoSTGlzdEd1ZXN0c1Jlc3BvbnNlEioKBmd1ZXN0cxgBIAMoCzIaLnN1cmV0eS5hdXRob3JpdHkudjEuR3Vlc3QSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjoKEUdldEhhcm5lc3NSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRISCgpoYXJuZXNzX2lkGAIgASgJIkMKEkdldEhhcm5lc3NSZXNwb25zZRItCgdoYXJuZXNzGAEgASgLMhwuc3VyZXR5LmF1dGhvcml0eS52MS5IYXJuZXNzIlAKFExpc3RIYXJuZXNzZXNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJhChVMaXN0SGFybmVzc2VzUmVzcG9uc2USLwoJaGFybmVzc2VzGAEgAygLMhwuc3VyZXR5LmF1dGhvcml0eS52MS5IYXJuZXNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJAChRHZXRDcmVkZW50aWFsUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSFQoNY3JlZGVudGlhbF9pZBgCIAEoCSJMChVHZXRDcmVkZW50aWFsUmVzcG9uc2USMwoKY3JlZGVudGlhbBgBIAEoCzIfLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlZGVudGlhbCJSChZMaXN0Q3JlZGVudGlhbHNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJoChdMaXN0Q3JlZGVudGlhbHNSZXNwb25zZRI0CgtjcmVkZW50aWFscxgBIAMoCzIfLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlZGVudGlhbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoVR2V0RW50aXRsZW1lbnRSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIWCg5lbnRpdGxlbWVudF9pZBgCIAEoCSJPChZHZXRFbnRpdGxlbWVudFJlc3BvbnNlEjUKC2VudGl0bGVtZW50GAEgASgLMiAuc3VyZXR5LmF1dGhvcml0eS52MS5FbnRpdGxlbWVudCJTChdMaXN0RW50aXRsZW1lbnRzUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiawoYTGlzdEVudGl0bGVtZW50c1Jlc3BvbnNlEjYKDGVudGl0bGVtZW50cxgBIAMoCzIgLnN1cmV0eS5hdXRob3JpdHkudjEuRW50aXRsZW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjYKD0dldEdyYW50UmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEAoIZ3JhbnRfaWQYAiABKAkiPQoQR2V0R3JhbnRSZXNwb25zZRIpCgVncmFudBgBIAEoCzIaLnN1cmV0eS5hdXRob3JpdHkudjEuR3JhbnQiTQoRTGlzdEdyYW50c1JlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlkKEkxpc3RHcmFudHNSZXNwb25zZRIqCgZncmFudHMYASADKAsyGi5zdXJldHkuYXV0aG9yaXR5LnYxLkdyYW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI6ChJHZXRPcGVyYXRvclJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXNwaWZmZV9pZBgCIAEoCSJGChNHZXRPcGVyYXRvclJlc3BvbnNlEi8KCG9wZXJhdG9yGAEgASgLMh0uc3VyZXR5LmF1dGhvcml0eS52MS5PcGVyYXRvciJQChRMaXN0T3BlcmF0b3JzUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYgoVTGlzdE9wZXJhdG9yc1Jlc3BvbnNlEjAKCW9wZXJhdG9ycxgBIAMoCzIdLnN1cmV0eS5hdXRob3JpdHkudjEuT3BlcmF0b3ISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjcKD0dldE93bmVyUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSEQoJc3BpZmZlX2lkGAIgASgJIj0KEEdldE93bmVyUmVzcG9uc2USKQoFb3duZXIYASABKAsyGi5zdXJldHkuYXV0aG9yaXR5LnYxLk93bmVyIk0KEUxpc3RPd25lcnNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJZChJMaXN0T3duZXJzUmVzcG9uc2USKgoGb3duZXJzGAEgAygLMhouc3VyZXR5LmF1dGhvcml0eS52MS5Pd25lchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiPwoTR2V0R2F0ZVNoYXBlUmVxdWVzdBIRCglkb21haW5faWQYASABKAkSFQoNZ2F0ZV9zaGFwZV9pZBgCIAEoCSJKChRHZXRHYXRlU2hhcGVSZXNwb25zZRIyCgpnYXRlX3NoYXBlGAEgASgLMh4uc3VyZXR5LmF1dGhvcml0eS52MS5HYXRlU2hhcGUiUQoVTGlzdEdhdGVTaGFwZXNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJmChZMaXN0R2F0ZVNoYXBlc1Jlc3BvbnNlEjMKC2dhdGVfc2hhcGVzGAEgAygLMh4uc3VyZXR5LmF1dGhvcml0eS52MS5HYXRlU2hhcGUSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkMKGUdldEFjdGlvbkNvbmRpdGlvblJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhMKC2FjdGlvbl90eXBlGAIgASgJIlwKGkdldEFjdGlvbkNvbmRpdGlvblJlc3BvbnNlEj4KEGFjdGlvbl9jb25kaXRpb24YASABKAsyJC5zdXJldHkuYXV0aG9yaXR5LnYxLkFjdGlvbkNvbmRpdGlvbiJXChtMaXN0QWN0aW9uQ29uZGl0aW9uc1JlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIngKHExpc3RBY3Rpb25Db25kaXRpb25zUmVzcG9uc2USPwoRYWN0aW9uX2NvbmRpdGlvbnMYASADKAsyJC5zdXJldHkuYXV0aG9yaXR5LnYxLkFjdGlvbkNvbmRpdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiNgoOR2V0VG9vbFJlcXVlc3QSEQoJZG9tYWluX2lkGAEgASgJEhEKCXRvb2xfbmFtZRgCIAEoCSI6Cg9HZXRUb29sUmVzcG9uc2USJwoEdG9vbBgBIAEoCzIZLnN1cmV0eS5hdXRob3JpdHkudjEuVG9vbCJMChBMaXN0VG9vbHNSZXF1ZXN0EhEKCWRvbWFpbl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJWChFMaXN0VG9vbHNSZXNwb25zZRIoCgV0b29scxgBIAMoCzIZLnN1cmV0eS5hdXRob3JpdHkudjEuVG9vbBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAky6BMKDEFkbWluU2VydmljZRJpCg5FeGVjdXRlQ29tbWFuZBIqLnN1cmV0eS5hdXRob3JpdHkudjEuRXhlY3V0ZUNvbW1hbmRSZXF1ZXN0Gisuc3VyZXR5LmF1dGhvcml0eS52MS5FeGVjdXRlQ29tbWFuZFJlc3BvbnNlEloKCUdldERvbWFpbhIlLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0RG9tYWluUmVxdWVzdBomLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0RG9tYWluUmVzcG9uc2USYAoLTGlzdERvbWFpbnMSJy5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3REb21haW5zUmVxdWVzdBooLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdERvbWFpbnNSZXNwb25zZRJjCgxHZXRQcmluY2lwYWwSKC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldFByaW5jaXBhbFJlcXVlc3QaKS5zdXJldHkuYXV0aG9yaXR5LnYxLkdldFByaW5jaXBhbFJlc3BvbnNlEmkKDkxpc3RQcmluY2lwYWxzEiouc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0UHJpbmNpcGFsc1JlcXVlc3QaKy5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RQcmluY2lwYWxzUmVzcG9uc2USVwoIR2V0R3Vlc3QSJC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEd1ZXN0UmVxdWVzdBolLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0R3Vlc3RSZXNwb25zZRJdCgpMaXN0R3Vlc3RzEiYuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0R3Vlc3RzUmVxdWVzdBonLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEd1ZXN0c1Jlc3BvbnNlEl0KCkdldEhhcm5lc3MSJi5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEhhcm5lc3NSZXF1ZXN0Gicuc3VyZXR5LmF1dGhvcml0eS52MS5HZXRIYXJuZXNzUmVzcG9uc2USZgoNTGlzdEhhcm5lc3NlcxIpLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEhhcm5lc3Nlc1JlcXVlc3QaKi5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RIYXJuZXNzZXNSZXNwb25zZRJmCg1HZXRDcmVkZW50aWFsEikuc3VyZXR5LmF1dGhvcml0eS52MS5HZXRDcmVkZW50aWFsUmVxdWVzdBoqLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0Q3JlZGVudGlhbFJlc3BvbnNlEmwKD0xpc3RDcmVkZW50aWFscxIrLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdENyZWRlbnRpYWxzUmVxdWVzdBosLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdENyZWRlbnRpYWxzUmVzcG9uc2USaQoOR2V0RW50aXRsZW1lbnQSKi5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEVudGl0bGVtZW50UmVxdWVzdBorLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0RW50aXRsZW1lbnRSZXNwb25zZRJvChBMaXN0RW50aXRsZW1lbnRzEiwuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0RW50aXRsZW1lbnRzUmVxdWVzdBotLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEVudGl0bGVtZW50c1Jlc3BvbnNlElcKCEdldEdyYW50EiQuc3VyZXR5LmF1dGhvcml0eS52MS5HZXRHcmFudFJlcXVlc3QaJS5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEdyYW50UmVzcG9uc2USXQoKTGlzdEdyYW50cxImLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEdyYW50c1JlcXVlc3QaJy5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RHcmFudHNSZXNwb25zZRJgCgtHZXRPcGVyYXRvchInLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0T3BlcmF0b3JSZXF1ZXN0Giguc3VyZXR5LmF1dGhvcml0eS52MS5HZXRPcGVyYXRvclJlc3BvbnNlEmYKDUxpc3RPcGVyYXRvcnMSKS5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RPcGVyYXRvcnNSZXF1ZXN0Giouc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0T3BlcmF0b3JzUmVzcG9uc2USVwoIR2V0T3duZXISJC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldE93bmVyUmVxdWVzdBolLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0T3duZXJSZXNwb25zZRJdCgpMaXN0T3duZXJzEiYuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0T3duZXJzUmVxdWVzdBonLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdE93bmVyc1Jlc3BvbnNlEmMKDEdldEdhdGVTaGFwZRIoLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0R2F0ZVNoYXBlUmVxdWVzdBopLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0R2F0ZVNoYXBlUmVzcG9uc2USaQoOTGlzdEdhdGVTaGFwZXMSKi5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RHYXRlU2hhcGVzUmVxdWVzdBorLnN1cmV0eS5hdXRob3JpdHkudjEuTGlzdEdhdGVTaGFwZXNSZXNwb25zZRJ1ChJHZXRBY3Rpb25Db25kaXRpb24SLi5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEFjdGlvbkNvbmRpdGlvblJlcXVlc3QaLy5zdXJldHkuYXV0aG9yaXR5LnYxLkdldEFjdGlvbkNvbmRpdGlvblJlc3BvbnNlEnsKFExpc3RBY3Rpb25Db25kaXRpb25zEjAuc3VyZXR5LmF1dGhvcml0eS52MS5MaXN0QWN0aW9uQ29uZGl0aW9uc1JlcXVlc3QaMS5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RBY3Rpb25Db25kaXRpb25zUmVzcG9uc2USVAoHR2V0VG9vbBIjLnN1cmV0eS5hdXRob3JpdHkudjEuR2V0VG9vbFJlcXVlc3QaJC5zdXJldHkuYXV0aG9yaXR5LnYxLkdldFRvb2xSZXNwb25zZRJaCglMaXN0VG9vbHMSJS5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RUb29sc1JlcXVlc3QaJi5zdXJldHkuYXV0aG9yaXR5LnYxLkxpc3RUb29sc1Jlc3BvbnNlQksKF2Rldi5zdXJldHkuYXV0aG9yaXR5LnYxUAFaLnN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9hdXRob3JpdHkvdjE7YXV0aG9yaXR5djFiBnByb3RvMw", [file_surety_authority_v1_command, file_surety_authority_v1_records]);
 
 /**
  * @generated from message surety.authority.v1.ExecuteCommandRequest
@@ -991,6 +991,318 @@ export const ListOwnersResponseSchema: GenMessage<ListOwnersResponse> = /*@__PUR
   messageDesc(file_surety_authority_v1_admin_service, 37);
 
 /**
+ * @generated from message surety.authority.v1.GetGateShapeRequest
+ */
+export type GetGateShapeRequest = Message<"surety.authority.v1.GetGateShapeRequest"> & {
+  /**
+   * The domain, required.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * The shape of gates, required.
+   *
+   * @generated from field: string gate_shape_id = 2;
+   */
+  gateShapeId: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.GetGateShapeRequest.
+ * Use `create(GetGateShapeRequestSchema)` to create a new message.
+ */
+export const GetGateShapeRequestSchema: GenMessage<GetGateShapeRequest> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 38);
+
+/**
+ * @generated from message surety.authority.v1.GetGateShapeResponse
+ */
+export type GetGateShapeResponse = Message<"surety.authority.v1.GetGateShapeResponse"> & {
+  /**
+   * The shape of gates.
+   *
+   * @generated from field: surety.authority.v1.GateShape gate_shape = 1;
+   */
+  gateShape?: GateShape | undefined;
+};
+
+/**
+ * Describes the message surety.authority.v1.GetGateShapeResponse.
+ * Use `create(GetGateShapeResponseSchema)` to create a new message.
+ */
+export const GetGateShapeResponseSchema: GenMessage<GetGateShapeResponse> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 39);
+
+/**
+ * @generated from message surety.authority.v1.ListGateShapesRequest
+ */
+export type ListGateShapesRequest = Message<"surety.authority.v1.ListGateShapesRequest"> & {
+  /**
+   * The domain, required.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * 1 to 1000; 0: 100.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * From the page before.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ListGateShapesRequest.
+ * Use `create(ListGateShapesRequestSchema)` to create a new message.
+ */
+export const ListGateShapesRequestSchema: GenMessage<ListGateShapesRequest> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 40);
+
+/**
+ * @generated from message surety.authority.v1.ListGateShapesResponse
+ */
+export type ListGateShapesResponse = Message<"surety.authority.v1.ListGateShapesResponse"> & {
+  /**
+   * In order of their ids.
+   *
+   * @generated from field: repeated surety.authority.v1.GateShape gate_shapes = 1;
+   */
+  gateShapes: GateShape[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ListGateShapesResponse.
+ * Use `create(ListGateShapesResponseSchema)` to create a new message.
+ */
+export const ListGateShapesResponseSchema: GenMessage<ListGateShapesResponse> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 41);
+
+/**
+ * @generated from message surety.authority.v1.GetActionConditionRequest
+ */
+export type GetActionConditionRequest = Message<"surety.authority.v1.GetActionConditionRequest"> & {
+  /**
+   * The domain, required.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * The condition of a type of actions, required.
+   *
+   * @generated from field: string action_type = 2;
+   */
+  actionType: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.GetActionConditionRequest.
+ * Use `create(GetActionConditionRequestSchema)` to create a new message.
+ */
+export const GetActionConditionRequestSchema: GenMessage<GetActionConditionRequest> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 42);
+
+/**
+ * @generated from message surety.authority.v1.GetActionConditionResponse
+ */
+export type GetActionConditionResponse = Message<"surety.authority.v1.GetActionConditionResponse"> & {
+  /**
+   * The condition of a type of actions.
+   *
+   * @generated from field: surety.authority.v1.ActionCondition action_condition = 1;
+   */
+  actionCondition?: ActionCondition | undefined;
+};
+
+/**
+ * Describes the message surety.authority.v1.GetActionConditionResponse.
+ * Use `create(GetActionConditionResponseSchema)` to create a new message.
+ */
+export const GetActionConditionResponseSchema: GenMessage<GetActionConditionResponse> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 43);
+
+/**
+ * @generated from message surety.authority.v1.ListActionConditionsRequest
+ */
+export type ListActionConditionsRequest = Message<"surety.authority.v1.ListActionConditionsRequest"> & {
+  /**
+   * The domain, required.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * 1 to 1000; 0: 100.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * From the page before.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ListActionConditionsRequest.
+ * Use `create(ListActionConditionsRequestSchema)` to create a new message.
+ */
+export const ListActionConditionsRequestSchema: GenMessage<ListActionConditionsRequest> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 44);
+
+/**
+ * @generated from message surety.authority.v1.ListActionConditionsResponse
+ */
+export type ListActionConditionsResponse = Message<"surety.authority.v1.ListActionConditionsResponse"> & {
+  /**
+   * In order of their ids.
+   *
+   * @generated from field: repeated surety.authority.v1.ActionCondition action_conditions = 1;
+   */
+  actionConditions: ActionCondition[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ListActionConditionsResponse.
+ * Use `create(ListActionConditionsResponseSchema)` to create a new message.
+ */
+export const ListActionConditionsResponseSchema: GenMessage<ListActionConditionsResponse> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 45);
+
+/**
+ * @generated from message surety.authority.v1.GetToolRequest
+ */
+export type GetToolRequest = Message<"surety.authority.v1.GetToolRequest"> & {
+  /**
+   * The domain, required.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * The tool of the catalogue, required.
+   *
+   * @generated from field: string tool_name = 2;
+   */
+  toolName: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.GetToolRequest.
+ * Use `create(GetToolRequestSchema)` to create a new message.
+ */
+export const GetToolRequestSchema: GenMessage<GetToolRequest> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 46);
+
+/**
+ * @generated from message surety.authority.v1.GetToolResponse
+ */
+export type GetToolResponse = Message<"surety.authority.v1.GetToolResponse"> & {
+  /**
+   * The tool of the catalogue.
+   *
+   * @generated from field: surety.authority.v1.Tool tool = 1;
+   */
+  tool?: Tool | undefined;
+};
+
+/**
+ * Describes the message surety.authority.v1.GetToolResponse.
+ * Use `create(GetToolResponseSchema)` to create a new message.
+ */
+export const GetToolResponseSchema: GenMessage<GetToolResponse> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 47);
+
+/**
+ * @generated from message surety.authority.v1.ListToolsRequest
+ */
+export type ListToolsRequest = Message<"surety.authority.v1.ListToolsRequest"> & {
+  /**
+   * The domain, required.
+   *
+   * @generated from field: string domain_id = 1;
+   */
+  domainId: string;
+
+  /**
+   * 1 to 1000; 0: 100.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * From the page before.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ListToolsRequest.
+ * Use `create(ListToolsRequestSchema)` to create a new message.
+ */
+export const ListToolsRequestSchema: GenMessage<ListToolsRequest> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 48);
+
+/**
+ * @generated from message surety.authority.v1.ListToolsResponse
+ */
+export type ListToolsResponse = Message<"surety.authority.v1.ListToolsResponse"> & {
+  /**
+   * In order of their ids.
+   *
+   * @generated from field: repeated surety.authority.v1.Tool tools = 1;
+   */
+  tools: Tool[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ListToolsResponse.
+ * Use `create(ListToolsResponseSchema)` to create a new message.
+ */
+export const ListToolsResponseSchema: GenMessage<ListToolsResponse> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_admin_service, 49);
+
+/**
  * Administration. Every mutation is one signed command; the rest are reads, which may be repeated freely.
  *
  * @generated from service surety.authority.v1.AdminService
@@ -1185,6 +1497,66 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ListOwnersRequestSchema;
     output: typeof ListOwnersResponseSchema;
+  },
+  /**
+   * One shape of gates.
+   *
+   * @generated from rpc surety.authority.v1.AdminService.GetGateShape
+   */
+  getGateShape: {
+    methodKind: "unary";
+    input: typeof GetGateShapeRequestSchema;
+    output: typeof GetGateShapeResponseSchema;
+  },
+  /**
+   * The shapes of gates, by id, in pages.
+   *
+   * @generated from rpc surety.authority.v1.AdminService.ListGateShapes
+   */
+  listGateShapes: {
+    methodKind: "unary";
+    input: typeof ListGateShapesRequestSchema;
+    output: typeof ListGateShapesResponseSchema;
+  },
+  /**
+   * One condition of a type of actions.
+   *
+   * @generated from rpc surety.authority.v1.AdminService.GetActionCondition
+   */
+  getActionCondition: {
+    methodKind: "unary";
+    input: typeof GetActionConditionRequestSchema;
+    output: typeof GetActionConditionResponseSchema;
+  },
+  /**
+   * The conditions of types of actions, by id, in pages.
+   *
+   * @generated from rpc surety.authority.v1.AdminService.ListActionConditions
+   */
+  listActionConditions: {
+    methodKind: "unary";
+    input: typeof ListActionConditionsRequestSchema;
+    output: typeof ListActionConditionsResponseSchema;
+  },
+  /**
+   * One tool of the catalogue.
+   *
+   * @generated from rpc surety.authority.v1.AdminService.GetTool
+   */
+  getTool: {
+    methodKind: "unary";
+    input: typeof GetToolRequestSchema;
+    output: typeof GetToolResponseSchema;
+  },
+  /**
+   * The tools of the catalogue, by id, in pages.
+   *
+   * @generated from rpc surety.authority.v1.AdminService.ListTools
+   */
+  listTools: {
+    methodKind: "unary";
+    input: typeof ListToolsRequestSchema;
+    output: typeof ListToolsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_surety_authority_v1_admin_service, 0);

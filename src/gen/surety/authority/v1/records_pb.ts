@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/authority/v1/records.proto.
  */
 export const file_surety_authority_v1_records: GenFile = /*@__PURE__*/
-  fileDesc("CiFzdXJldHkvYXV0aG9yaXR5L3YxL3JlY29yZHMucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEiiQIKBkRvbWFpbhIRCglkb21haW5faWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIXCg9wb2xpY3lfcmV2aXNpb24YAyABKAMSGAoQcmV2b2NhdGlvbl9lcG9jaBgEIAEoAxIOCgZmcm96ZW4YBSABKAgSFQoNZnJlZXplX3JlYXNvbhgGIAEoCRIkChxhbGxvd19zdGFuZGluZ19yZWdpc3RyYXRpb25zGAcgASgIEigKBXNpbmtzGAggAygLMhkuc3VyZXR5LmF1dGhvcml0eS52MS5TaW5rEhAKCHJldmlzaW9uGAkgASgDIsgBCgRTaW5rEgwKBHNpbmsYASABKAkSGQoRYXV0aG9yaXR5X3N5c3RlbXMYAiADKAkSLgoLc2VuZF93aW5kb3cYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLc2V0dGxlX3RpbWUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGZnJvemVuGAUgASgIEhUKDWZyZWV6ZV9yZWFzb24YBiABKAkSEAoIcmV2aXNpb24YByABKAMiZQoJUHJpbmNpcGFsEhQKDHByaW5jaXBhbF9pZBgBIAEoCRIwCgZzdGF0dXMYAiABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAMgASgDIo4BCgVHdWVzdBIQCghndWVzdF9pZBgBIAEoCRIwCgZzdGF0dXMYAiABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgEIAEoAyK+AQoHSGFybmVzcxISCgpoYXJuZXNzX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIQCghndWVzdF9pZBgDIAEoCRIZChFiaW5kaW5nX2Fzc3VyYW5jZRgEIAEoCRIYChBjcmVkZW50aWFsX2Vwb2NoGAUgASgDEjAKBnN0YXR1cxgGIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YByABKAMi4wIKCkNyZWRlbnRpYWwSFQoNY3JlZGVudGlhbF9pZBgBIAEoCRISCgpoYXJuZXNzX2lkGAIgASgJEhgKEGNyZWRlbnRpYWxfZXBvY2gYAyABKAMSEQoJc3BpZmZlX2lkGAQgASgJEjcKB2JpbmRpbmcYBSABKA4yJi5zdXJldHkuaWRlbnRpdHkudjEuQ2VydGlmaWNhdGVCaW5kaW5nEhoKEmNlcnRpZmljYXRlX2RpZ2VzdBgGIAEoDBIzCg9ub3RfYmVmb3JlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgZzdGF0dXMYCSABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAogASgDIuoBCgtFbnRpdGxlbWVudBIWCg5lbnRpdGxlbWVudF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEhAKCHJlc291cmNlGAQgASgJEhcKD3BvbGljeV9yZXZpc2lvbhgFIAEoAxIvCgtleHBpcmVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLcmV2b2tlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAggASgDIrgDCgVHcmFudBIQCghncmFudF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEAoIZ3Vlc3RfaWQYAyABKAkSEgoKaGFybmVzc19pZBgEIAEoCRIPCgdhY3Rpb25zGAUgAygJEhEKCXJlc291cmNlcxgGIAMoCRIVCg1pbnB1dF9zb3VyY2VzGAcgAygJEhQKDG91dHB1dF9zaW5rcxgIIAMoCRI1CgxkYXRhX2NsYXNzZXMYCSADKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSEAoIbWF4X3VzZXMYCiABKAMSDAoEdXNlcxgLIAEoAxISCgpyZXBlYXRhYmxlGAwgASgIEi8KC2V4cGlyZV90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPcG9saWN5X3JldmlzaW9uGA8gASgDEhgKEGNyZWRlbnRpYWxfZXBvY2gYECABKAMSEAoIcmV2aXNpb24YESABKAMixQEKCE9wZXJhdG9yEhEKCXNwaWZmZV9pZBgBIAEoCRIXCg9zaWduaW5nX2tleV9qd2sYAiABKAkSMAoFcm9sZXMYAyADKA4yIS5zdXJldHkuYXV0aG9yaXR5LnYxLk9wZXJhdG9yUm9sZRIXCg9zY29wZV9kb21haW5faWQYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIQCghyZXZpc2lvbhgGIAEoAyKjAQoFT3duZXISEQoJc3BpZmZlX2lkGAEgASgJEhcKD3NpZ25pbmdfa2V5X2p3axgCIAEoCRIVCg1zb3VyY2Vfc2NvcGVzGAMgAygJEhMKC3R5cGVfc2NvcGVzGAQgAygJEjAKBnN0YXR1cxgFIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBiABKAMi7wIKDlBvbGljeURlY2lzaW9uEhMKC2RlY2lzaW9uX2lkGAEgASgJEhIKCmhhcm5lc3NfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEhAKCGd1ZXN0X2lkGAQgASgJEg4KBmFjdGlvbhgFIAEoCRIQCghyZXNvdXJjZRgGIAEoCRIWCg5yZXF1ZXN0X2RpZ2VzdBgHIAEoDBIWCg5jb250ZXh0X2RpZ2VzdBgIIAEoDBIPCgdhbGxvd2VkGAkgASgIEicKBnJlYXNvbhgKIAEoDjIXLnN1cmV0eS5lcnJvci52MS5SZWFzb24SFgoOZW50aXRsZW1lbnRfaWQYCyABKAkSEAoIZ3JhbnRfaWQYDCABKAkSFwoPcG9saWN5X3JldmlzaW9uGA0gASgDEi8KC2RlY2lkZV90aW1lGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR1c2VkGA8gASgIKpkBCgxPcGVyYXRvclJvbGUSHQoZT1BFUkFUT1JfUk9MRV9VTlNQRUNJRklFRBAAEhcKE09QRVJBVE9SX1JPTEVfQURNSU4QARIbChdPUEVSQVRPUl9ST0xFX1JFR0lTVFJBUhACEhkKFU9QRVJBVE9SX1JPTEVfRlJFRVpFUhADEhkKFU9QRVJBVE9SX1JPTEVfQVVESVRPUhAEQksKF2Rldi5zdXJldHkuYXV0aG9yaXR5LnYxUAFaLnN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9hdXRob3JpdHkvdjE7YXV0aG9yaXR5djFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_surety_error_v1_reason, file_surety_identity_v1_workload, file_surety_provenance_v1_record]);
+  fileDesc("CiFzdXJldHkvYXV0aG9yaXR5L3YxL3JlY29yZHMucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEiiQIKBkRvbWFpbhIRCglkb21haW5faWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIXCg9wb2xpY3lfcmV2aXNpb24YAyABKAMSGAoQcmV2b2NhdGlvbl9lcG9jaBgEIAEoAxIOCgZmcm96ZW4YBSABKAgSFQoNZnJlZXplX3JlYXNvbhgGIAEoCRIkChxhbGxvd19zdGFuZGluZ19yZWdpc3RyYXRpb25zGAcgASgIEigKBXNpbmtzGAggAygLMhkuc3VyZXR5LmF1dGhvcml0eS52MS5TaW5rEhAKCHJldmlzaW9uGAkgASgDIsgBCgRTaW5rEgwKBHNpbmsYASABKAkSGQoRYXV0aG9yaXR5X3N5c3RlbXMYAiADKAkSLgoLc2VuZF93aW5kb3cYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLc2V0dGxlX3RpbWUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGZnJvemVuGAUgASgIEhUKDWZyZWV6ZV9yZWFzb24YBiABKAkSEAoIcmV2aXNpb24YByABKAMiZQoJUHJpbmNpcGFsEhQKDHByaW5jaXBhbF9pZBgBIAEoCRIwCgZzdGF0dXMYAiABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAMgASgDIo4BCgVHdWVzdBIQCghndWVzdF9pZBgBIAEoCRIwCgZzdGF0dXMYAiABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgEIAEoAyK+AQoHSGFybmVzcxISCgpoYXJuZXNzX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIQCghndWVzdF9pZBgDIAEoCRIZChFiaW5kaW5nX2Fzc3VyYW5jZRgEIAEoCRIYChBjcmVkZW50aWFsX2Vwb2NoGAUgASgDEjAKBnN0YXR1cxgGIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YByABKAMi4wIKCkNyZWRlbnRpYWwSFQoNY3JlZGVudGlhbF9pZBgBIAEoCRISCgpoYXJuZXNzX2lkGAIgASgJEhgKEGNyZWRlbnRpYWxfZXBvY2gYAyABKAMSEQoJc3BpZmZlX2lkGAQgASgJEjcKB2JpbmRpbmcYBSABKA4yJi5zdXJldHkuaWRlbnRpdHkudjEuQ2VydGlmaWNhdGVCaW5kaW5nEhoKEmNlcnRpZmljYXRlX2RpZ2VzdBgGIAEoDBIzCg9ub3RfYmVmb3JlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgZzdGF0dXMYCSABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAogASgDIuoBCgtFbnRpdGxlbWVudBIWCg5lbnRpdGxlbWVudF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEhAKCHJlc291cmNlGAQgASgJEhcKD3BvbGljeV9yZXZpc2lvbhgFIAEoAxIvCgtleHBpcmVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLcmV2b2tlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAggASgDIrgDCgVHcmFudBIQCghncmFudF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEAoIZ3Vlc3RfaWQYAyABKAkSEgoKaGFybmVzc19pZBgEIAEoCRIPCgdhY3Rpb25zGAUgAygJEhEKCXJlc291cmNlcxgGIAMoCRIVCg1pbnB1dF9zb3VyY2VzGAcgAygJEhQKDG91dHB1dF9zaW5rcxgIIAMoCRI1CgxkYXRhX2NsYXNzZXMYCSADKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSEAoIbWF4X3VzZXMYCiABKAMSDAoEdXNlcxgLIAEoAxISCgpyZXBlYXRhYmxlGAwgASgIEi8KC2V4cGlyZV90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPcG9saWN5X3JldmlzaW9uGA8gASgDEhgKEGNyZWRlbnRpYWxfZXBvY2gYECABKAMSEAoIcmV2aXNpb24YESABKAMixQEKCE9wZXJhdG9yEhEKCXNwaWZmZV9pZBgBIAEoCRIXCg9zaWduaW5nX2tleV9qd2sYAiABKAkSMAoFcm9sZXMYAyADKA4yIS5zdXJldHkuYXV0aG9yaXR5LnYxLk9wZXJhdG9yUm9sZRIXCg9zY29wZV9kb21haW5faWQYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIQCghyZXZpc2lvbhgGIAEoAyKjAQoFT3duZXISEQoJc3BpZmZlX2lkGAEgASgJEhcKD3NpZ25pbmdfa2V5X2p3axgCIAEoCRIVCg1zb3VyY2Vfc2NvcGVzGAMgAygJEhMKC3R5cGVfc2NvcGVzGAQgAygJEjAKBnN0YXR1cxgFIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBiABKAMi7wIKDlBvbGljeURlY2lzaW9uEhMKC2RlY2lzaW9uX2lkGAEgASgJEhIKCmhhcm5lc3NfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEhAKCGd1ZXN0X2lkGAQgASgJEg4KBmFjdGlvbhgFIAEoCRIQCghyZXNvdXJjZRgGIAEoCRIWCg5yZXF1ZXN0X2RpZ2VzdBgHIAEoDBIWCg5jb250ZXh0X2RpZ2VzdBgIIAEoDBIPCgdhbGxvd2VkGAkgASgIEicKBnJlYXNvbhgKIAEoDjIXLnN1cmV0eS5lcnJvci52MS5SZWFzb24SFgoOZW50aXRsZW1lbnRfaWQYCyABKAkSEAoIZ3JhbnRfaWQYDCABKAkSFwoPcG9saWN5X3JldmlzaW9uGA0gASgDEi8KC2RlY2lkZV90aW1lGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR1c2VkGA8gASgIIl8KDkdhdGVTaGFwZUZpZWxkEgwKBG5hbWUYASABKAkSMAoEa2luZBgCIAEoDjIiLnN1cmV0eS5hdXRob3JpdHkudjEuR2F0ZUZpZWxkS2luZBINCgV2YWx1ZRgDIAEoCSKbAQoJR2F0ZVNoYXBlEhUKDWdhdGVfc2hhcGVfaWQYASABKAkSMwoGZmllbGRzGAIgAygLMiMuc3VyZXR5LmF1dGhvcml0eS52MS5HYXRlU2hhcGVGaWVsZBIwCgZzdGF0dXMYAyABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAQgASgDIn4KD0FjdGlvbkNvbmRpdGlvbhITCgthY3Rpb25fdHlwZRgBIAEoCRISCgpleHByZXNzaW9uGAIgASgJEjAKBnN0YXR1cxgDIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBCABKAMidAoEVG9vbBIRCgl0b29sX25hbWUYASABKAkSFQoNbm9uX2dyYW50YWJsZRgCIAEoCBIwCgZzdGF0dXMYAyABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAQgASgDKpkBCgxPcGVyYXRvclJvbGUSHQoZT1BFUkFUT1JfUk9MRV9VTlNQRUNJRklFRBAAEhcKE09QRVJBVE9SX1JPTEVfQURNSU4QARIbChdPUEVSQVRPUl9ST0xFX1JFR0lTVFJBUhACEhkKFU9QRVJBVE9SX1JPTEVfRlJFRVpFUhADEhkKFU9QRVJBVE9SX1JPTEVfQVVESVRPUhAEKo8BCg1HYXRlRmllbGRLaW5kEh8KG0dBVEVfRklFTERfS0lORF9VTlNQRUNJRklFRBAAEhgKFEdBVEVfRklFTERfS0lORF9URVhUEAESGgoWR0FURV9GSUVMRF9LSU5EX0VYUElSWRACEicKI0dBVEVfRklFTERfS0lORF9FWFBJUllfT1JfVU5MSU1JVEVEEANCSwoXZGV2LnN1cmV0eS5hdXRob3JpdHkudjFQAVouc3VyZXR5LmRldi9nZW4vc3VyZXR5L2F1dGhvcml0eS92MTthdXRob3JpdHl2MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_surety_error_v1_reason, file_surety_identity_v1_workload, file_surety_provenance_v1_record]);
 
 /**
  * A domain and what is allowed in it.
@@ -681,6 +681,161 @@ export const PolicyDecisionSchema: GenMessage<PolicyDecision> = /*@__PURE__*/
   messageDesc(file_surety_authority_v1_records, 10);
 
 /**
+ * A field of a shape.
+ *
+ * @generated from message surety.authority.v1.GateShapeField
+ */
+export type GateShapeField = Message<"surety.authority.v1.GateShapeField"> & {
+  /**
+   * A JSON name of 1 to 64 of a to z, 0 to 9 and `_`, not one of those that every approval has.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: surety.authority.v1.GateFieldKind kind = 2;
+   */
+  kind: GateFieldKind;
+
+  /**
+   * The only text that it may be; empty: any. `binding_method` is never `bounded_grant` here.
+   *
+   * @generated from field: string value = 3;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.GateShapeField.
+ * Use `create(GateShapeFieldSchema)` to create a new message.
+ */
+export const GateShapeFieldSchema: GenMessage<GateShapeField> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_records, 11);
+
+/**
+ * What the evidence of a gate may hold besides what every approval has: exactly these fields. No two shapes of a domain, the
+ * built-in ones included, have the same.
+ *
+ * @generated from message surety.authority.v1.GateShape
+ */
+export type GateShape = Message<"surety.authority.v1.GateShape"> & {
+  /**
+   * 1 to 256 octets; those that begin with `surety.` are built in.
+   *
+   * @generated from field: string gate_shape_id = 1;
+   */
+  gateShapeId: string;
+
+  /**
+   * 1 to 32, none twice.
+   *
+   * @generated from field: repeated surety.authority.v1.GateShapeField fields = 2;
+   */
+  fields: GateShapeField[];
+
+  /**
+   * ACTIVE or SUSPENDED. A suspended one keeps its fields, and no gate of it is good meanwhile.
+   *
+   * @generated from field: surety.identity.v1.RecordStatus status = 3;
+   */
+  status: RecordStatus;
+
+  /**
+   * @generated from field: int64 revision = 4;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message surety.authority.v1.GateShape.
+ * Use `create(GateShapeSchema)` to create a new message.
+ */
+export const GateShapeSchema: GenMessage<GateShape> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_records, 12);
+
+/**
+ * What must hold for every dispatch of a type besides its gate.
+ *
+ * @generated from message surety.authority.v1.ActionCondition
+ */
+export type ActionCondition = Message<"surety.authority.v1.ActionCondition"> & {
+  /**
+   * The type of action, 1 to 256 octets.
+   *
+   * @generated from field: string action_type = 1;
+   */
+  actionType: string;
+
+  /**
+   * A CEL expression over `action` (its `source`, `source_ref`, `type`, `tool_name`), `payload` and `evidence`, of at most 2 KiB,
+   * without comprehensions and `matches`; its value must be true.
+   *
+   * @generated from field: string expression = 2;
+   */
+  expression: string;
+
+  /**
+   * ACTIVE or SUSPENDED. A suspended one is not asked.
+   *
+   * @generated from field: surety.identity.v1.RecordStatus status = 3;
+   */
+  status: RecordStatus;
+
+  /**
+   * @generated from field: int64 revision = 4;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message surety.authority.v1.ActionCondition.
+ * Use `create(ActionConditionSchema)` to create a new message.
+ */
+export const ActionConditionSchema: GenMessage<ActionCondition> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_records, 13);
+
+/**
+ * A tool of the domain's catalogue. A bounded grant never covers one that is not in it.
+ *
+ * @generated from message surety.authority.v1.Tool
+ */
+export type Tool = Message<"surety.authority.v1.Tool"> & {
+  /**
+   * 1 to 256 octets.
+   *
+   * @generated from field: string tool_name = 1;
+   */
+  toolName: string;
+
+  /**
+   * No bounded grant covers it: each action of it is approved one by one.
+   *
+   * @generated from field: bool non_grantable = 2;
+   */
+  nonGrantable: boolean;
+
+  /**
+   * ACTIVE or SUSPENDED. A suspended one counts as unknown.
+   *
+   * @generated from field: surety.identity.v1.RecordStatus status = 3;
+   */
+  status: RecordStatus;
+
+  /**
+   * @generated from field: int64 revision = 4;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message surety.authority.v1.Tool.
+ * Use `create(ToolSchema)` to create a new message.
+ */
+export const ToolSchema: GenMessage<Tool> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_records, 14);
+
+/**
  * What an operator may do.
  *
  * @generated from enum surety.authority.v1.OperatorRole
@@ -719,4 +874,43 @@ export enum OperatorRole {
  */
 export const OperatorRoleSchema: GenEnum<OperatorRole> = /*@__PURE__*/
   enumDesc(file_surety_authority_v1_records, 0);
+
+/**
+ * How a field of a gate's evidence is read.
+ *
+ * @generated from enum surety.authority.v1.GateFieldKind
+ */
+export enum GateFieldKind {
+  /**
+   * @generated from enum value: GATE_FIELD_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A text of 1 to 512 octets.
+   *
+   * @generated from enum value: GATE_FIELD_KIND_TEXT = 1;
+   */
+  TEXT = 1,
+
+  /**
+   * Microseconds since the epoch; past it the gate is no longer good.
+   *
+   * @generated from enum value: GATE_FIELD_KIND_EXPIRY = 2;
+   */
+  EXPIRY = 2,
+
+  /**
+   * The same, or `unlimited`.
+   *
+   * @generated from enum value: GATE_FIELD_KIND_EXPIRY_OR_UNLIMITED = 3;
+   */
+  EXPIRY_OR_UNLIMITED = 3,
+}
+
+/**
+ * Describes the enum surety.authority.v1.GateFieldKind.
+ */
+export const GateFieldKindSchema: GenEnum<GateFieldKind> = /*@__PURE__*/
+  enumDesc(file_surety_authority_v1_records, 1);
 
