@@ -47,7 +47,8 @@ export async function exportLog(options: ExportOptions): Promise<ExportSummary> 
       ({ seq: afterSeq, chainHash } = entry);
       entries += 1;
     }
-    if (page.entries.length < pageSize) break;
+    // A page of large entries is shorter than asked for; one that is empty has nothing behind it.
+    if (page.entries.length === 0) break;
   } while (afterSeq < lastSeq);
   await write(encodeExportLine({ kind: 'end', seq: lastSeq, chainHash }));
   return { domainId, entries, lastSeq };

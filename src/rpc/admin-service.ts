@@ -29,7 +29,10 @@ export function adminService(tools: HandlerTools): ServiceBinding {
     },
 
     getDomain: async (_request, context) => ({ domain: await getDomain(tools, context) }),
-    listDomains: (request, context) => listDomains(tools, context, request),
+    listDomains: async (request, context) => {
+      const { records, nextPageToken } = await listDomains(tools, context, request);
+      return { domains: records, nextPageToken };
+    },
 
     getPrincipal: async (request, context) => ({
       principal: await getRecord(tools, context, PRINCIPALS, request.principalId),

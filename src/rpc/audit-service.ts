@@ -1,10 +1,15 @@
-import { AuditService, type VerifyChainRequest } from '../gen/surety/audit/v1/audit_service_pb.js';
+import {
+  AuditService,
+  StoredEntrySchema,
+  type VerifyChainRequest,
+} from '../gen/surety/audit/v1/audit_service_pb.js';
 import { decodeEntry } from '../lane/decode-entry.js';
 import { genesisHash } from '../ledger/audit/chain.js';
 import { type ChainFinding, ChainVerifier, type OpenStep } from '../ledger/audit/verify-chain.js';
 import { refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
 import type { Digest } from '../ledger/types.js';
+import { fillPage } from './fill-page.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
 import { requireReader } from './reader-access.js';
 import { MAX_PAGE_SIZE, Violations } from './validate.js';
@@ -51,9 +56,15 @@ export function auditService(tools: HandlerTools, positions: PositionPoller): Se
       const pageSize = violations.pageSize('page_size', request.pageSize);
       violations.throwIfAny();
       await requireReader(tools, context, context.domainId);
-      const entries = await readPage(tools, context.domainId, afterSeq, pageSize);
+      const { messages } = await fillPage(pageSize, {
+        schema: StoredEntrySchema,
+        read: (last: EntryRow | undefined, limit) =>
+          readPage(tools, context.domainId, last?.seq ?? afterSeq, limit),
+        wire: (rows) => rows.map(storedEntry),
+        chunk: MAX_PAGE_SIZE,
+      });
       const head = await readHead(tools, context.domainId);
-      return { entries: entries.map(storedEntry), headSeq: head.seq };
+      return { entries: messages, headSeq: head.seq };
     },
     watchEntries: (request, context) => watchEntries(tools, positions, request.afterSeq, context),
     verifyChain: (request, context) => verifyChain(tools, request, context),

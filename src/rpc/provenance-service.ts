@@ -14,12 +14,12 @@ import {
 } from '../ledger/provenance/verify-reference.js';
 import { versionViolations } from '../ledger/provenance/version-form.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
-import { encodePageToken, readPageToken } from './page-token.js';
 import { readClearances } from './provenance/read-clearances.js';
 import { getLineage } from './provenance/get-lineage.js';
+import { listVersions } from './provenance/list-versions.js';
 import { readDerivation } from './provenance/read-derivation.js';
 import { MAX_VERSION, readObject, readReference } from './provenance/read-object.js';
-import { readRecord, readRecords, readVersions } from './provenance/read-records.js';
+import { readRecord } from './provenance/read-records.js';
 import {
   DATA_CLASSES,
   OBJECT_TYPES,
@@ -54,25 +54,7 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
       violations.throwIfAny();
       return { record: wireStored(context.domainId, await readRecord(tools, context, object, version)) };
     },
-    listVersions: async (request, context) => {
-      const violations = new Violations();
-      const object = readObject(violations, request);
-      const pageSize = violations.pageSize('page_size', request.pageSize);
-      const filter = ['provenance_versions', context.domainId, object.objectType, object.objectId];
-      const after = readPageToken(violations, request.pageToken, filter, 1)?.[0];
-      const afterVersion = readVersion(violations, after);
-      violations.throwIfAny();
-      const versions = await readVersions(tools, context, object, afterVersion, pageSize + 1);
-      const page = versions.slice(0, pageSize);
-      const last = page.at(-1);
-      const keys = page.map((version) => ({ ...object, version }));
-      const records = await readRecords(tools, context, keys);
-      const more = last !== undefined && versions.length > pageSize;
-      return {
-        records: records.map((record) => wireStored(context.domainId, record)),
-        nextPageToken: more ? encodePageToken(filter, [last.toString()]) : '',
-      };
-    },
+    listVersions: (request, context) => listVersions(tools, context, request),
     getLineage: (request, context) => getLineage(tools, context, request),
     verifyReference: async (request, context) => {
       const { reference, expectation } = readVerifyReference(request);
@@ -103,14 +85,6 @@ function readRegisterOrigin(request: RegisterOriginRequest, context: CallContext
   for (const { field, rule } of versionViolations(command)) violations.refuse(field, rule);
   violations.throwIfAny();
   return command;
-}
-
-/** The key of a page token: the last version of the page before. */
-function readVersion(violations: Violations, text: string | undefined): bigint {
-  if (text === undefined) return 0n;
-  if (/^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= MAX_VERSION) return BigInt(text);
-  violations.refuse('page_token', 'must be the token of a page of this very list');
-  return 0n;
 }
 
 function readVerifyReference(request: VerifyReferenceRequest): {

@@ -1,3 +1,4 @@
+import { WorkloadRegistrationSchema } from '../gen/surety/identity/v1/workload_pb.js';
 import { type ListWorkloadsRequest, WorkloadService } from '../gen/surety/identity/v1/workload_service_pb.js';
 import { parsePublicJwk } from '../identity/jwk.js';
 import { microsToTimestamp } from '../identity/timestamp.js';
@@ -9,7 +10,7 @@ import { Refused } from '../ledger/run-decision.js';
 import type { CallerKind } from '../ledger/types.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
 import { readSpiffeId } from './identity-fields.js';
-import { type ListStatement, readPage } from './paged-list.js';
+import { type RecordList, readPage } from './paged-list.js';
 import { readProved } from './read-proved.js';
 import { requireReader } from './reader-access.js';
 import { wireRegistration } from './registration-codec.js';
@@ -48,9 +49,8 @@ export function workloadService(tools: HandlerTools): ServiceBinding {
 
     listWorkloads: async (request, context) => {
       await requireReader(tools, context, context.domainId);
-      const { rows, nextPageToken } = await listWorkloads(tools, context, request);
-      const registrations = rows.map((row) => wireRegistration(context.domainId, row, row.publicJwk));
-      return { registrations, nextPageToken };
+      const { records, nextPageToken } = await listWorkloads(tools, context, request);
+      return { registrations: records, nextPageToken };
     },
 
     whoAmI: async (_request, context) => whoAmI(tools, context),
@@ -85,9 +85,11 @@ function listWorkloads(tools: HandlerTools, context: CallContext, request: ListW
   const { spiffeId } = request;
   if (spiffeId !== '') readSpiffeId(violations, 'spiffe_id', spiffeId);
   const status = request.status === 0 ? '' : violations.choice('status', request.status, STATUSES);
-  const list: ListStatement<StoredWorkload> = {
+  const list: RecordList<StoredWorkload, typeof WorkloadRegistrationSchema> = {
     name: spiffeId === '' ? 'workloads_page' : 'workloads_of_spiffe_id_page',
     key: (row) => row.registrationId,
+    schema: WorkloadRegistrationSchema,
+    wire: (rows) => rows.map((row) => wireRegistration(context.domainId, row, row.publicJwk)),
   };
   const filter = [spiffeId, status];
   const more = spiffeId === '' ? [status] : [status, spiffeId];

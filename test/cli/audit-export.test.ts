@@ -33,14 +33,14 @@ function makeRows(count: number): AuditRow[] {
   return set.changes().rows.flatMap((row) => (row.table === 'audit_entries' ? [row.after as AuditRow] : []));
 }
 
-/** A service that has these rows; more are appended while it is asked. */
-function serviceWith(rows: readonly AuditRow[], growing: readonly AuditRow[] = []) {
+/** A service that has these rows, of which so many fit into an answer; more are appended while it is asked. */
+function serviceWith(rows: readonly AuditRow[], growing: readonly AuditRow[] = [], fitting = 1000) {
   let asked = 0;
   return {
     listEntries: async ({ afterSeq = 0n, pageSize = 0 }: { afterSeq?: bigint; pageSize?: number }) => {
       const all = asked === 0 ? rows : [...rows, ...growing];
       asked += 1;
-      const page = all.filter((row) => row.seq > afterSeq).slice(0, pageSize);
+      const page = all.filter((row) => row.seq > afterSeq).slice(0, Math.min(pageSize, fitting));
       const entries = page.map(({ seq, entry, leafHash, chainHash }) => ({
         seq,
         entry: Uint8Array.from(entry),
@@ -56,10 +56,12 @@ async function exported(
   rows: readonly AuditRow[],
   pageSize = 3,
   growing: readonly AuditRow[] = [],
+  fitting?: number,
 ): Promise<string[]> {
   const lines: string[] = [];
   const write = async (line: string) => void lines.push(line);
-  await exportLog({ audit: serviceWith(rows, growing), domainId: FIXTURE_DOMAIN, write, pageSize });
+  const audit = serviceWith(rows, growing, fitting);
+  await exportLog({ audit, domainId: FIXTURE_DOMAIN, write, pageSize });
   return lines;
 }
 
@@ -86,6 +88,12 @@ describe('an export of a log, verified offline (provenance-audit-replay.md, Audi
     const lines = await exported(rows.slice(0, 5), 3, rows.slice(5));
     expect(await findingsOf(lines)).toEqual([]);
     expect(lines).toHaveLength(7);
+  });
+
+  test('goes on where a page is shorter than asked for, because its entries are large', async () => {
+    const lines = await exported(makeRows(7), 5, [], 2);
+    expect(lines).toHaveLength(9);
+    expect(await findingsOf(lines)).toEqual([]);
   });
 
   test('a changed entry is named', async () => {

@@ -1,18 +1,23 @@
+import { create } from '@bufbuild/protobuf';
+import { DomainSchema, type Sink, SinkSchema } from '../../gen/surety/authority/v1/records_pb.js';
 import { notVisible } from '../../ledger/audit/current-reader.js';
 import type { DomainRow, SinkRow } from '../../ledger/authority/records.js';
 import { Refused } from '../../ledger/run-decision.js';
+import { PageBudget } from '../fill-page.js';
 import type { CallContext, HandlerTools } from '../handler.js';
-import { type ListStatement, readPage } from '../paged-list.js';
+import { type Page, type RecordList, readPage } from '../paged-list.js';
 import { requireReader } from '../reader-access.js';
-import { wireDomain } from './wire-records.js';
+import { wireDomain, wireSink } from './wire-records.js';
 
 type NamedDomain = DomainRow & { readonly domainId: string };
 type NamedSink = SinkRow & { readonly domainId: string };
 
-/** A domain has a handful of sinks; no answer grows without limit. */
+/** A domain has a handful of sinks; no answer grows without limit, and one domain must fit behind a full page. */
 const MAX_SINKS_SHOWN = 1000;
+const MAX_SINK_BYTES = 1024 * 1024;
 
-const DOMAINS: ListStatement<NamedDomain> = { name: 'domains_page', key: (row) => row.domainId };
+/** Domains are read few at a time: each brings its sinks. */
+const DOMAINS_PER_READ = 10;
 
 /** The domain that the call acts in, with its sinks. @throws {Refused} NOT_VISIBLE */
 export async function getDomain(tools: HandlerTools, context: CallContext) {
@@ -32,13 +37,22 @@ export async function listDomains(
   tools: HandlerTools,
   context: CallContext,
   request: { readonly pageSize: number; readonly pageToken: string },
-) {
+): Promise<Page<typeof DomainSchema>> {
   const { domainId } = context;
   const draft = await requireReader(tools, context, domainId, ['operator']);
   const everywhere = draft.platformOperator(context.caller.spiffeId)?.scopeDomainId === null;
   if (domainId !== draft.facts.serviceDomainId || !everywhere) throw new Refused(notVisible());
-  const { rows, nextPageToken } = await readPage(tools.reader, DOMAINS, domainId, request);
-  return { domains: await withSinks(tools, rows), nextPageToken };
+  return readPage(tools.reader, domainsOf(tools), domainId, request);
+}
+
+function domainsOf(tools: HandlerTools): RecordList<NamedDomain, typeof DomainSchema> {
+  return {
+    name: 'domains_page',
+    key: (row) => row.domainId,
+    schema: DomainSchema,
+    wire: (rows) => withSinks(tools, rows),
+    chunk: DOMAINS_PER_READ,
+  };
 }
 
 async function withSinks(tools: HandlerTools, domains: readonly NamedDomain[]) {
@@ -48,7 +62,18 @@ async function withSinks(tools: HandlerTools, domains: readonly NamedDomain[]) {
     wireDomain(
       domain.domainId,
       domain,
-      sinks.filter((sink) => sink.domainId === domain.domainId),
+      shownSinks(sinks.filter((sink) => sink.domainId === domain.domainId)),
     ),
   );
+}
+
+function shownSinks(rows: readonly SinkRow[]): Sink[] {
+  const budget = new PageBudget(MAX_SINK_BYTES);
+  const shown: Sink[] = [];
+  for (const row of rows) {
+    const sink = create(SinkSchema, wireSink(row));
+    if (!budget.takesMessage(SinkSchema, sink)) break;
+    shown.push(sink);
+  }
+  return shown;
 }

@@ -9,6 +9,7 @@ import type {
   OperatorSchema,
   OwnerSchema,
   PrincipalSchema,
+  Sink,
   SinkSchema,
 } from '../../gen/surety/authority/v1/records_pb.js';
 import type { DataClass as WireClass } from '../../gen/surety/provenance/v1/record_pb.js';
@@ -33,7 +34,7 @@ import { WIRE_BINDINGS, WIRE_OPERATOR_ROLES, WIRE_STATUSES } from '../wire-enums
 export function wireDomain(
   domainId: string,
   row: DomainRow,
-  sinks: readonly SinkRow[],
+  sinks: readonly Sink[],
 ): MessageInitShape<typeof DomainSchema> {
   return {
     domainId,
@@ -43,12 +44,12 @@ export function wireDomain(
     frozen: row.frozen,
     freezeReason: row.freezeReason ?? '',
     allowStandingRegistrations: row.allowStanding,
-    sinks: sinks.map(wireSink),
+    sinks: [...sinks],
     revision: row.revision,
   };
 }
 
-function wireSink(row: SinkRow): MessageInitShape<typeof SinkSchema> {
+export function wireSink(row: SinkRow): MessageInitShape<typeof SinkSchema> {
   return {
     sink: row.sink,
     authoritySystems: [...row.authoritySystems],

@@ -1,6 +1,10 @@
-import type { GetEffectHistoryRequest } from '../../gen/surety/effect/v1/effect_service_pb.js';
+import {
+  EffectStepSchema,
+  type GetEffectHistoryRequest,
+} from '../../gen/surety/effect/v1/effect_service_pb.js';
 import { refusal } from '../../ledger/refusal.js';
 import { Refused } from '../../ledger/run-decision.js';
+import { fillPage } from '../fill-page.js';
 import type { CallContext, HandlerTools } from '../handler.js';
 import { encodePageToken, readPageToken } from '../page-token.js';
 import { Violations } from '../validate.js';
@@ -13,6 +17,7 @@ interface HistoryRow {
   readonly seq: bigint;
   readonly entry: Buffer;
   readonly leafHash: Buffer;
+  readonly effectStep: bigint;
 }
 
 /**
@@ -34,17 +39,18 @@ export async function getEffectHistory(
   violations.throwIfAny();
 
   const effect = await readRecord(reader, domainId, asker, effectId);
-  const rows = await reader.query<HistoryRow>('effect_history', [domainId, effectId, after, pageSize + 1]);
-  const steps = rows
-    .slice(0, pageSize)
-    .map((row) => wireStep(domainId, { ...row, effectId } satisfies EntryRow));
+  const { messages: steps, next } = await fillPage(pageSize, {
+    schema: EffectStepSchema,
+    read: (last: HistoryRow | undefined, limit) =>
+      reader.query<HistoryRow>('effect_history', [domainId, effectId, last?.effectStep ?? after, limit]),
+    wire: (rows) => rows.map((row) => wireStep(domainId, { ...row, effectId } satisfies EntryRow)),
+  });
   steps.forEach(({ step }, index) => {
     if (step !== after + 1n + BigInt(index)) throw stepMissing(effectId, after + 1n + BigInt(index));
   });
   const last = steps.at(-1)?.step ?? after;
-  const more = rows.length > pageSize;
-  if (!more && last < effect.step) throw stepMissing(effectId, last + 1n);
-  return { steps, nextPageToken: more ? encodePageToken(filter, [last.toString()]) : '' };
+  if (next === undefined && last < effect.step) throw stepMissing(effectId, last + 1n);
+  return { steps, nextPageToken: next === undefined ? '' : encodePageToken(filter, [last.toString()]) };
 }
 
 function stepMissing(effectId: string, step: bigint): Refused {

@@ -1,11 +1,12 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { EffectSchema } from '../../gen/surety/effect/v1/effect_pb.js';
+import { create } from '@bufbuild/protobuf';
+import { type Effect, EffectSchema } from '../../gen/surety/effect/v1/effect_pb.js';
 import type { ListEffectsRequest } from '../../gen/surety/effect/v1/effect_service_pb.js';
 import { effectOutput, shownEffectReads } from '../../ledger/effect/effect-output.js';
 import { verifiedEffect } from '../../ledger/effect/verified-effect.js';
 import type { ViewerRequest } from '../../ledger/effect/visible-effect.js';
 import { DAY, type EffectState, type Micros } from '../../ledger/types.js';
 import type { Reader } from '../../store/reader.js';
+import { PageBudget } from '../fill-page.js';
 import type { CallContext, HandlerTools } from '../handler.js';
 import { encodePageToken, type PageFilter, readPageToken } from '../page-token.js';
 import { Violations } from '../validate.js';
@@ -21,8 +22,6 @@ const MAX_LOOK_MS = 1_000;
 const MAX_NAME_OCTETS = 256;
 /** Longer than any domain is old. */
 const MAX_AGE: Micros = 36_500n * DAY;
-
-type EffectInit = MessageInitShape<typeof EffectSchema>;
 
 /** What is asked for; empty texts ask for all. */
 interface EffectFilter {
@@ -42,9 +41,15 @@ interface ScanRow {
   readonly scanned: bigint;
 }
 
+/** An effect that was found, by its place in the list. */
+interface FoundEffect {
+  readonly effectId: string;
+  readonly fence: bigint;
+}
+
 /** What one statement found. */
 interface Scan {
-  readonly effectIds: readonly string[];
+  readonly found: readonly FoundEffect[];
   /** The fence behind which the next one looks; undefined: there is nothing behind it. */
   readonly next: bigint | undefined;
 }
@@ -57,7 +62,7 @@ export async function listEffects(
   { reader }: Pick<HandlerTools, 'reader'>,
   request: ListEffectsRequest,
   context: CallContext,
-): Promise<{ effects: EffectInit[]; nextPageToken: string }> {
+): Promise<{ effects: Effect[]; nextPageToken: string }> {
   const { domainId } = context;
   const violations = new Violations();
   const filter = readFilter(violations, request);
@@ -68,7 +73,9 @@ export async function listEffects(
   violations.throwIfAny();
 
   const scope = await readListScope(reader, domainId, asker);
-  const effects: EffectInit[] = [];
+  const effects: Effect[] = [];
+  const budget = new PageBudget();
+  const tokenBehind = (fence: bigint) => encodePageToken(list, [fence.toString()]);
   const lookUntil = performance.now() + MAX_LOOK_MS;
   do {
     const scan = await scanEffects(reader, {
@@ -78,11 +85,15 @@ export async function listEffects(
       after,
       wanted: pageSize - effects.length,
     });
-    effects.push(...(await showEffects(reader, domainId, scope, filter, scan.effectIds)));
+    for (const { effect, fence } of await showEffects(reader, domainId, scope, filter, scan.found)) {
+      if (!budget.takesMessage(EffectSchema, effect))
+        return { effects, nextPageToken: tokenBehind(fence - 1n) };
+      effects.push(effect);
+    }
     if (scan.next === undefined) return { effects, nextPageToken: '' };
     after = scan.next;
   } while (effects.length < pageSize && performance.now() < lookUntil && !context.signal.aborted);
-  return { effects, nextPageToken: encodePageToken(list, [after.toString()]) };
+  return { effects, nextPageToken: tokenBehind(after) };
 }
 
 function readFilter(violations: Violations, request: ListEffectsRequest): EffectFilter {
@@ -115,7 +126,7 @@ async function scanEffects(
   const { domainId, scope, filter, after, wanted } = input;
   const sinks = scope.systems === undefined ? null : [...scope.systems.keys()];
   const events = filter.eventId === '' ? scope.eventIds : [filter.eventId];
-  if (sinks?.length === 0 || events?.length === 0) return { effectIds: [], next: undefined };
+  if (sinks?.length === 0 || events?.length === 0) return { found: [], next: undefined };
   // One more than wanted tells whether there is another page.
   const limit = wanted + 1;
   const scanned = isEverything(filter) && sinks === null ? limit : MAX_SCANNED;
@@ -141,11 +152,11 @@ function isEverything({ state, sink, eventId, effectKey, minAge }: EffectFilter)
 }
 
 function readScan(rows: readonly ScanRow[], limit: number, wanted: number): Scan {
-  const found = rows.filter((row) => row.effectId !== null);
-  const effectIds = found.slice(0, wanted).map((row) => row.effectId as string);
-  if (found.length > wanted) return { effectIds, next: found[wanted - 1]?.fence ?? MAX_POSITION };
+  const all = rows.filter((row): row is ScanRow & FoundEffect => row.effectId !== null);
+  const found = all.slice(0, wanted);
+  if (all.length > wanted) return { found, next: found.at(-1)?.fence ?? MAX_POSITION };
   const exhausted = Number(rows[0]?.scanned ?? 0n) < limit;
-  return { effectIds, next: exhausted ? undefined : (rows[0]?.lastFence ?? undefined) };
+  return { found, next: exhausted ? undefined : (rows[0]?.lastFence ?? undefined) };
 }
 
 /** What was found may have changed since: it is read again with its entry of the log, in one snapshot, and judged again. */
@@ -154,17 +165,18 @@ async function showEffects(
   domainId: string,
   scope: ListScope,
   filter: EffectFilter,
-  effectIds: readonly string[],
-): Promise<EffectInit[]> {
-  if (effectIds.length === 0) return [];
-  const draft = await gather(reader, domainId, shownEffectReads(effectIds));
-  const shown: EffectInit[] = [];
-  for (const effectId of effectIds) {
+  found: readonly FoundEffect[],
+): Promise<{ readonly effect: Effect; readonly fence: bigint }[]> {
+  if (found.length === 0) return [];
+  const draft = await gather(reader, domainId, shownEffectReads(found.map(({ effectId }) => effectId)));
+  const shown: { effect: Effect; fence: bigint }[] = [];
+  for (const { effectId, fence } of found) {
     const stored = draft.get('effects', effectId);
     if (!stored || !isListed(scope, stored)) continue;
     const effect = verifiedEffect(draft, stored);
     if (filter.state !== '' && effect.state !== filter.state) continue;
-    shown.push(wireEffect(domainId, effect, effectOutput(draft, effect)));
+    const wire = wireEffect(domainId, effect, effectOutput(draft, effect));
+    shown.push({ effect: create(EffectSchema, wire), fence });
   }
   return shown;
 }

@@ -1,4 +1,4 @@
-import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   type GetLineageRequest,
   type GetLineageResponseSchema,
@@ -8,6 +8,7 @@ import {
 import { corruptStored } from '../../ledger/provenance/provenance-digest.js';
 import type { StoredRecord } from '../../ledger/provenance/stored-record.js';
 import { Refused } from '../../ledger/run-decision.js';
+import { fillPage } from '../fill-page.js';
 import type { CallContext, HandlerTools } from '../handler.js';
 import { encodePageToken, readPageToken } from '../page-token.js';
 import { wireStored } from '../provenance-codec.js';
@@ -19,10 +20,6 @@ import { readRecord, readRecords } from './read-records.js';
 export const MAX_LINEAGE_DEPTH = 64;
 /** Pairs of record and depth that one walk meets at most: a statement may last two seconds (architecture.md, reads). */
 export const MAX_WALK_ROWS = 20_000;
-/** Half of what a gRPC client takes by default, since a record may still be 200 KiB. */
-const MAX_PAGE_BYTES = 2 * 1024 * 1024;
-/** So many records are read at a time, so that what does not fit into the page is not read for nothing. */
-const CHUNK = 100;
 
 const STATEMENTS: Readonly<Record<number, 'provenance_ancestors' | 'provenance_descendants'>> = {
   [LineageDirection.ANCESTORS]: 'provenance_ancestors',
@@ -83,16 +80,31 @@ export async function getLineage(
     after.digest,
     pageSize + 1,
   ]);
-  const nodes = await readNodes(tools, context, rows.slice(0, pageSize));
-  const last = rows[nodes.length - 1];
-  const more = last !== undefined && nodes.length < rows.length;
+  // One statement walks; what it met is read piece by piece, so that what does not fit is not read for nothing.
+  const { messages, next } = await fillPage(pageSize, {
+    schema: LineageNodeSchema,
+    read: async (after: WalkedRow | undefined, limit) => {
+      const begin = after === undefined ? 0 : rows.indexOf(after) + 1;
+      return rows.slice(begin, begin + limit);
+    },
+    wire: async (walked) => {
+      const records = await readRecords(tools, context, walked.map(keyOfRow));
+      return walked.map((row, index) => nodeOf(context.domainId, row, records[index]));
+    },
+  });
   return {
-    nodes,
-    nextPageToken: more
-      ? encodePageToken(filter, [version.toString(), last.depth.toString(), last.digest.toString('hex')])
-      : '',
+    nodes: messages,
+    nextPageToken: next === undefined ? '' : tokenBehind(filter, version, next),
     truncated: rows[0]?.truncated ?? false,
   };
+}
+
+function tokenBehind(
+  filter: LineageQuestion['filter'],
+  version: bigint,
+  { depth, digest }: WalkedRow,
+): string {
+  return encodePageToken(filter, [version.toString(), depth.toString(), digest.toString('hex')]);
 }
 
 function readQuestion(request: GetLineageRequest, { domainId }: CallContext): LineageQuestion {
@@ -123,27 +135,6 @@ function readPlace(violations: Violations, key: readonly string[] | undefined): 
   return BEGINNING;
 }
 
-/** The records of a page, as many as fit and at least one. */
-async function readNodes(
-  tools: Pick<HandlerTools, 'reader'>,
-  context: CallContext,
-  rows: readonly WalkedRow[],
-): Promise<MessageInitShape<typeof LineageNodeSchema>[]> {
-  const nodes: MessageInitShape<typeof LineageNodeSchema>[] = [];
-  let bytes = 0;
-  for (let begin = 0; begin < rows.length; begin += CHUNK) {
-    const chunk = rows.slice(begin, begin + CHUNK);
-    const records = await readRecords(tools, context, chunk.map(keyOfRow));
-    for (const [index, row] of chunk.entries()) {
-      const node = nodeOf(context.domainId, row, records[index]);
-      bytes += toBinary(LineageNodeSchema, node).length;
-      if (bytes > MAX_PAGE_BYTES && nodes.length > 0) return nodes;
-      nodes.push(node);
-    }
-  }
-  return nodes;
-}
-
 function keyOfRow({ digest, objectType, objectId, version }: WalkedRow) {
   if (objectType !== null && objectId !== null && version !== null) return { objectType, objectId, version };
   throw new Refused(corruptStored(digest.toString('hex')));
@@ -151,5 +142,5 @@ function keyOfRow({ digest, objectType, objectId, version }: WalkedRow) {
 
 function nodeOf(domainId: string, { depth, digest }: WalkedRow, record: StoredRecord | undefined) {
   if (!record) throw new Refused(corruptStored(digest.toString('hex')));
-  return create(LineageNodeSchema, { depth, record: wireStored(domainId, record) });
+  return { depth, record: wireStored(domainId, record) };
 }

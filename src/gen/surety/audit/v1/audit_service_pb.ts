@@ -73,7 +73,7 @@ export type ListEntriesRequest = Message<"surety.audit.v1.ListEntriesRequest"> &
   afterSeq: bigint;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 3;
    */
@@ -92,7 +92,7 @@ export const ListEntriesRequestSchema: GenMessage<ListEntriesRequest> = /*@__PUR
  */
 export type ListEntriesResponse = Message<"surety.audit.v1.ListEntriesResponse"> & {
   /**
-   * The entries.
+   * The entries, none only where there is nothing behind `after_seq`; ask again behind the last one for more.
    *
    * @generated from field: repeated surety.audit.v1.StoredEntry entries = 1;
    */

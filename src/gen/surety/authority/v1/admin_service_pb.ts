@@ -111,7 +111,7 @@ export type ListDomainsRequest = Message<"surety.authority.v1.ListDomainsRequest
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -215,7 +215,7 @@ export type ListPrincipalsRequest = Message<"surety.authority.v1.ListPrincipalsR
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -319,7 +319,7 @@ export type ListGuestsRequest = Message<"surety.authority.v1.ListGuestsRequest">
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -423,7 +423,7 @@ export type ListHarnessesRequest = Message<"surety.authority.v1.ListHarnessesReq
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -527,7 +527,7 @@ export type ListCredentialsRequest = Message<"surety.authority.v1.ListCredential
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -631,7 +631,7 @@ export type ListEntitlementsRequest = Message<"surety.authority.v1.ListEntitleme
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -735,7 +735,7 @@ export type ListGrantsRequest = Message<"surety.authority.v1.ListGrantsRequest">
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -839,7 +839,7 @@ export type ListOperatorsRequest = Message<"surety.authority.v1.ListOperatorsReq
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -943,7 +943,7 @@ export type ListOwnersRequest = Message<"surety.authority.v1.ListOwnersRequest">
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -1047,7 +1047,7 @@ export type ListGateShapesRequest = Message<"surety.authority.v1.ListGateShapesR
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -1151,7 +1151,7 @@ export type ListActionConditionsRequest = Message<"surety.authority.v1.ListActio
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -1255,7 +1255,7 @@ export type ListToolsRequest = Message<"surety.authority.v1.ListToolsRequest"> &
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 2;
    */

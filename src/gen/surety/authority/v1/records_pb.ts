@@ -72,6 +72,8 @@ export type Domain = Message<"surety.authority.v1.Domain"> & {
   allowStandingRegistrations: boolean;
 
   /**
+   * By name: the first 1000, as many as fit into 1 MiB.
+   *
    * @generated from field: repeated surety.authority.v1.Sink sinks = 8;
    */
   sinks: Sink[];

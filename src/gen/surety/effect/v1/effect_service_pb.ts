@@ -724,7 +724,7 @@ export type ListEffectsRequest = Message<"surety.effect.v1.ListEffectsRequest"> 
   minAge?: Duration | undefined;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 7;
    */
@@ -863,7 +863,7 @@ export type GetEffectHistoryRequest = Message<"surety.effect.v1.GetEffectHistory
   domainId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 3;
    */

@@ -139,7 +139,7 @@ export type ListWorkloadsRequest = Message<"surety.identity.v1.ListWorkloadsRequ
   status: RecordStatus;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 4;
    */

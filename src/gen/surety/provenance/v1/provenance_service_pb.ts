@@ -324,7 +324,7 @@ export type ListVersionsRequest = Message<"surety.provenance.v1.ListVersionsRequ
   objectId: string;
 
   /**
-   * 1 to 1000; 0: 100.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 4;
    */
@@ -534,7 +534,7 @@ export type GetLineageRequest = Message<"surety.provenance.v1.GetLineageRequest"
   maxDepth: number;
 
   /**
-   * 1 to 1000; 0: 100. A page of large records has fewer, so that it stays below 2 MiB.
+   * 1 to 1000; 0: 100. A page of large records has fewer, so that an answer stays below 4 MiB.
    *
    * @generated from field: int32 page_size = 7;
    */
