@@ -1,5 +1,6 @@
 import { type CertificateFields, publicKeySha256, readCertificate } from './certificate-fields.js';
 import { CertificateRejected } from './certificate-rejected.js';
+import { keyThumbprint } from './jwk.js';
 import { parseSpiffeId, type SpiffeId, SpiffeIdInvalid } from './spiffe-id.js';
 
 /** A leaf that obeys every rule of identity.md, The connection. Its chain is another question. */
@@ -10,6 +11,8 @@ export interface InspectedLeaf {
   readonly sha256: Buffer;
   /** SHA-256 of the public key, the same however the certificate encodes it. */
   readonly publicKeySha256: Buffer;
+  /** RFC 7638 thumbprint of the public key: what signing keys are known by, so that the two can be told apart. */
+  readonly publicKeyThumbprint: string;
   /** Hexadecimal. */
   readonly serial: string;
   /** Microseconds since the epoch. */
@@ -49,6 +52,7 @@ export function inspectLeafFields(leaf: CertificateFields): InspectedLeaf {
     trustDomain,
     sha256: leaf.sha256,
     publicKeySha256: publicKeySha256(leaf.publicKey),
+    publicKeyThumbprint: keyThumbprint(leaf.publicKey),
     serial: leaf.serial,
     notBeforeMicros: leaf.notBeforeMicros,
     notAfterMicros: leaf.notAfterMicros,

@@ -22,6 +22,8 @@ export interface AcceptedPeer extends Connection {
   readonly trustDomain: string;
   readonly leafSha256: Buffer;
   readonly publicKeySha256: Buffer;
+  /** RFC 7638, of whatever kind the key is. */
+  readonly publicKeyThumbprint: string;
   /**
    * Microseconds since the epoch: the earliest end of validity in the whole chain, still valid at that
    * instant. Compared with the store's clock on each call.
@@ -68,6 +70,7 @@ export function acceptedPeer(
     trustDomain: leaf.trustDomain,
     leafSha256: leaf.sha256,
     publicKeySha256: leaf.publicKeySha256,
+    publicKeyThumbprint: leaf.publicKeyThumbprint,
     notAfterMicros: chain.notAfterMicros,
   });
 }

@@ -67,6 +67,26 @@ export function publicKeyOf(key: KeyObject): PublicKey {
   return importPoint(x, y);
 }
 
+// The members of each kind that its thumbprint is over, in their order (RFC 7638, section 3.2; RFC 8037, section 2).
+const THUMBPRINT_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  EC: ['crv', 'kty', 'x', 'y'],
+  OKP: ['crv', 'kty', 'x'],
+  RSA: ['e', 'kty', 'n'],
+};
+
+/**
+ * RFC 7638 thumbprint of a public key of any kind that a certificate may have.
+ *
+ * @throws {JwkInvalid} where the key is of another kind
+ */
+export function keyThumbprint(key: KeyObject): string {
+  const jwk = key.export({ format: 'jwk' }) as Readonly<Record<string, unknown>>;
+  const members = THUMBPRINT_MEMBERS[String(jwk['kty'])];
+  if (!members) throw new JwkInvalid('must be an EC, OKP or RSA key');
+  const canonical = JSON.stringify(Object.fromEntries(members.map((name) => [name, jwk[name]])));
+  return createHash('sha256').update(canonical).digest('base64url');
+}
+
 function parseMembers(text: string): Map<string, FlatJsonValue> {
   try {
     return parseFlatJson(text);

@@ -49,6 +49,8 @@ export interface Caller {
   readonly trustDomain: string;
   /** SHA-256 of the leaf certificate. */
   readonly leafDigest: Digest;
+  /** RFC 7638 thumbprint of the leaf's public key: the same key in another certificate has the same. */
+  readonly keyThumbprint: string;
   /** The leaf's end of validity; judged by the store's clock. */
   readonly notAfter: Micros;
 }

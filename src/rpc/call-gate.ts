@@ -72,6 +72,7 @@ export class CallGate {
       spiffeId,
       trustDomain,
       leafDigest: accepted.leafSha256,
+      keyThumbprint: accepted.publicKeyThumbprint,
       notAfter: accepted.notAfterMicros,
     };
     return { caller, kind, domainId };

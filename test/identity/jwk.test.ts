@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
+import { createHash, generateKeyPairSync } from 'node:crypto';
 import { calculateJwkThumbprint, exportJWK } from 'jose';
 import { expect, test } from 'vitest';
 import { FlatJsonInvalid, parseFlatJson } from '../../src/identity/flat-json.js';
-import { JwkInvalid, parsePublicJwk, publicKeyOf } from '../../src/identity/jwk.js';
+import { JwkInvalid, keyThumbprint, parsePublicJwk, publicKeyOf } from '../../src/identity/jwk.js';
 import { createSigningKey } from '../../src/identity/sign.js';
 
 function ruleOf(jwk: string): string {
@@ -79,4 +79,16 @@ test('flat JSON: a name like __proto__ is a name like others', () => {
     '__proto__',
     'constructor',
   ]);
+});
+
+test("a certificate's key has jose's thumbprint too, of whatever kind it is", async () => {
+  for (const key of [
+    generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey,
+    generateKeyPairSync('ed25519').publicKey,
+    ...['P-256', 'P-384', 'P-521'].map((namedCurve) => generateKeyPairSync('ec', { namedCurve }).publicKey),
+  ]) {
+    expect(keyThumbprint(key)).toBe(await calculateJwkThumbprint(await exportJWK(key), 'sha256'));
+  }
+  const { publicKey } = createSigningKey();
+  expect(keyThumbprint(publicKey.key)).toBe(publicKey.thumbprint);
 });

@@ -29,6 +29,7 @@ const peer = (spiffeId: string): AcceptedPeer => ({
   trustDomain: new URL(spiffeId).host,
   leafSha256: Buffer.alloc(32),
   publicKeySha256: Buffer.alloc(32),
+  publicKeyThumbprint: 'key',
   notAfterMicros: 0n,
 });
 

@@ -44,6 +44,7 @@ const peer: ConnectionPeer = {
   trustDomain: 'acme.test',
   leafSha256: Buffer.alloc(32),
   publicKeySha256: Buffer.alloc(32),
+  publicKeyThumbprint: 'key',
   notAfterMicros: 0n,
 };
 

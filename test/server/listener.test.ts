@@ -42,6 +42,7 @@ describe('who gets in, over a real TLS connection (identity.md, The connection)'
       trustDomain: 'acme.test',
       leafSha256: leaf.sha256,
       publicKeySha256: inspected.publicKeySha256,
+      publicKeyThumbprint: inspected.publicKeyThumbprint,
       notAfterMicros: expect.any(BigInt),
     });
   });

@@ -23,6 +23,7 @@ function callerOf(path: string): Caller {
     spiffeId,
     trustDomain: DOMAIN,
     leafDigest: sha256(`leaf of ${spiffeId}`),
+    keyThumbprint: `leaf key of ${spiffeId}`,
     notAfter: BEGINNING + YEAR,
   };
 }

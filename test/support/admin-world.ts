@@ -129,6 +129,7 @@ export class AdminWorld {
       spiffeId,
       trustDomain: parseSpiffeId(spiffeId).trustDomain,
       leafDigest: sha256(`leaf of ${spiffeId}`),
+      keyThumbprint: `leaf key of ${spiffeId}`,
       notAfter: now() + DAY,
       ...over,
     };

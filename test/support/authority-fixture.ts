@@ -21,6 +21,7 @@ export function caller(over: Partial<Caller> = {}): Caller {
     spiffeId: HARNESS_SPIFFE_ID,
     trustDomain: FIXTURE_DOMAIN,
     leafDigest: sha256('leaf'),
+    keyThumbprint: 'planner-leaf-key',
     notAfter: FIXTURE_NOW + DAY,
     ...over,
   };

@@ -96,6 +96,7 @@ function commandOn(
       spiffeId: ROOT,
       trustDomain: FIXTURE_SERVICE_DOMAIN,
       leafDigest: sha256('root leaf'),
+      keyThumbprint: 'root-leaf-key',
       notAfter: world.now + DAY,
       ...over.caller,
     },

@@ -59,6 +59,7 @@ export function callerOf(spiffeId: string): Caller {
     spiffeId,
     trustDomain: new URL(spiffeId.replace('spiffe:', 'https:')).hostname,
     leafDigest: sha256(`leaf of ${spiffeId}`),
+    keyThumbprint: `leaf key of ${spiffeId}`,
     notAfter: nowMicros() + YEAR,
   };
 }

@@ -46,6 +46,7 @@ function request(fields: ProvedRegistration, over: Over = {}): RenewWorkload {
       spiffeId: EXECUTOR,
       trustDomain: 'acme.test',
       leafDigest: sha256('leaf'),
+      keyThumbprint: 'leaf key',
       notAfter: world.now + DAY,
       ...over.caller,
     },
