@@ -1,35 +1,24 @@
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { KEY_FIELDS, type TableName } from '../../src/ledger/tables.js';
 import { DAY } from '../../src/ledger/types.js';
 import { columnName, keyColumns, TABLES } from '../../src/store/tables.js';
-import {
-  done,
-  reconcileCall,
-  seedWorkers,
-  started,
-  submit,
-  unknownCall,
-  type Workers,
-} from '../fault/effect-life.js';
-import { DOMAIN, type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
+import { done, reconcileCall, started, submit, unknownCall } from '../fault/effect-life.js';
+import { DOMAIN } from '../support/effect-world.js';
 import { advanceClock, archiveDirectly, archiver } from '../support/archive-world.js';
 import { attempt, columnsOf, GUARD, NO_PRIVILEGE, seedRow, UNIQUE } from './guard-attempts.js';
+import { type GuardWorld, openGuardWorld } from './guard-world.js';
 
 // effects.md, States: the database refuses by itself, also from buggy code of ours or from psql.
 
-let world: EffectWorld;
-let replica: Replica;
-let workers: Workers & { grantId: string };
-/** A plain client with the service's rights. */
-let service: pg.Client;
+let guarded: GuardWorld;
+let world: GuardWorld['world'];
+let replica: GuardWorld['replica'];
+let workers: GuardWorld['workers'];
+let service: GuardWorld['service'];
 
 beforeAll(async () => {
-  world = await openWorld();
-  replica = world.replica();
-  workers = await seedWorkers(world);
-  service = new pg.Client({ connectionString: world.database.serviceUrl });
-  await service.connect();
+  guarded = await openGuardWorld();
+  ({ world, replica, workers, service } = guarded);
   // Something in every table that a life fills.
   const unknown = await done(submit(replica, unknownCall(workers.executor, await started(replica, workers))));
   const settled = await done(submit(replica, reconcileCall(workers.reconciler, unknown)));
@@ -38,10 +27,7 @@ beforeAll(async () => {
   await advanceClock(world, 2n * DAY);
   await archiveDirectly(world, archiver(world), [settled.effectId]);
 });
-afterAll(async () => {
-  await service.end();
-  await world.close();
-});
+afterAll(() => guarded.close());
 
 const NAMES = Object.keys(TABLES) as TableName[];
 /** Rows of these come and go: they are inserted and deleted, never changed. */

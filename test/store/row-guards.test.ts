@@ -1,40 +1,25 @@
-import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { columnName, keyColumns, TABLES } from '../../src/store/tables.js';
-import {
-  acknowledgeCall,
-  done,
-  reserved,
-  seedWorkers,
-  started,
-  submit,
-  unknownCall,
-  type Workers,
-} from '../fault/effect-life.js';
-import { DOMAIN, type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
+import { acknowledgeCall, done, reserved, started, submit, unknownCall } from '../fault/effect-life.js';
+import { DOMAIN } from '../support/effect-world.js';
 import { attempt, CHECK, columnsOf, GUARD, NO_PRIVILEGE, seedRow, UNIQUE } from './guard-attempts.js';
+import { type GuardWorld, openGuardWorld } from './guard-world.js';
 
 // effects.md, States: the database refuses by itself, also from buggy code of ours or from psql.
 
-let world: EffectWorld;
-let replica: Replica;
-let workers: Workers & { grantId: string };
-/** A plain client with the service's rights. */
-let service: pg.Client;
+let guarded: GuardWorld;
+let world: GuardWorld['world'];
+let replica: GuardWorld['replica'];
+let workers: GuardWorld['workers'];
+let service: GuardWorld['service'];
 
 beforeAll(async () => {
-  world = await openWorld();
-  replica = world.replica();
-  workers = await seedWorkers(world);
-  service = new pg.Client({ connectionString: world.database.serviceUrl });
-  await service.connect();
+  guarded = await openGuardWorld();
+  ({ world, replica, workers, service } = guarded);
   // Receipts and nonces.
   await started(replica, workers);
 });
-afterAll(async () => {
-  await service.end();
-  await world.close();
-});
+afterAll(() => guarded.close());
 
 describe('an effect', () => {
   const STATES = ['PREPARED', 'EXECUTING', 'SUCCEEDED', 'FAILED', 'CANCELLED', 'UNKNOWN'] as const;
