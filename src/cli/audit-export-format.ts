@@ -2,11 +2,32 @@ import type { ChainEntry } from '../ledger/audit/verify-chain.js';
 
 /** Tells an export from any other file, and this form from later ones. */
 const FORMAT = 'surety-audit-export-v1';
+/** An archive: a part of the log that follows the one of the archive before it, and effects with all that left with them. */
+const ARCHIVE_FORMAT = 'surety-archive-v1';
 
 /** The first line: whose log it is. */
 export interface ExportHeader {
   readonly kind: 'header';
   readonly domainId: string;
+  /** Of an archive. */
+  readonly archive?: ArchiveHeader;
+}
+
+/** Which archive it is, and where its part of the log begins. */
+export interface ArchiveHeader {
+  readonly archiveNumber: bigint;
+  readonly archiveId: string;
+  readonly afterSeq: bigint;
+  readonly afterChainHash: Buffer;
+}
+
+/** In an archive, one line per effect, before the entries. */
+export interface ExportEffect {
+  readonly kind: 'effect';
+  readonly effectId: string;
+  /** `encodeArchivedRecord`. */
+  readonly record: string;
+  readonly recordDigest: Buffer;
 }
 
 /** One line per entry, in order. */
@@ -23,13 +44,19 @@ export interface ExportEnd {
 }
 
 /** A line of an export: JSON, integers as text, hashes as hex, the entry's exact bytes as base64. */
-export type ExportLine = ExportHeader | ExportEntry | ExportEnd;
+export type ExportLine = ExportHeader | ExportEffect | ExportEntry | ExportEnd;
 
 /** A line without its line break. */
 export function encodeExportLine(line: ExportLine): string {
   switch (line.kind) {
     case 'header':
-      return JSON.stringify({ format: FORMAT, domain_id: line.domainId });
+      return JSON.stringify(headerMembers(line));
+    case 'effect':
+      return JSON.stringify({
+        effect_id: line.effectId,
+        record: line.record,
+        record_digest: hex(line.recordDigest),
+      });
     case 'entry':
       return JSON.stringify({
         seq: line.entry.seq.toString(),
@@ -51,6 +78,15 @@ export function parseExportLine(text: string): ExportLine | undefined {
       const { format, domain_id: domainId } = members as Record<'format' | 'domain_id', string>;
       return format === FORMAT && domainId !== '' ? { kind: 'header', domainId } : undefined;
     }
+    case 'after_chain_hash after_seq archive_id archive_number domain_id format':
+      return archiveHeader(members);
+    case 'effect_id record record_digest': {
+      const { effect_id: effectId, record, record_digest: digest } = members;
+      const recordDigest = hash(digest ?? '');
+      return recordDigest && effectId !== undefined && record !== undefined
+        ? { kind: 'effect', effectId, record, recordDigest }
+        : undefined;
+    }
     case 'chain_hash entry leaf_hash seq':
       return entryLine(members);
     case 'chain_hash end': {
@@ -62,6 +98,33 @@ export function parseExportLine(text: string): ExportLine | undefined {
     default:
       return undefined;
   }
+}
+
+function headerMembers({ domainId, archive }: ExportHeader): Record<string, string> {
+  if (archive === undefined) return { format: FORMAT, domain_id: domainId };
+  return {
+    format: ARCHIVE_FORMAT,
+    domain_id: domainId,
+    archive_number: archive.archiveNumber.toString(),
+    archive_id: archive.archiveId,
+    after_seq: archive.afterSeq.toString(),
+    after_chain_hash: hex(archive.afterChainHash),
+  };
+}
+
+function archiveHeader(
+  members: Record<
+    'format' | 'domain_id' | 'archive_number' | 'archive_id' | 'after_seq' | 'after_chain_hash',
+    string
+  >,
+): ExportHeader | undefined {
+  const archiveNumber = position(members.archive_number);
+  const afterSeq = position(members.after_seq);
+  const afterChainHash = hash(members.after_chain_hash);
+  const { format, domain_id: domainId, archive_id: archiveId } = members;
+  if (format !== ARCHIVE_FORMAT || domainId === '' || archiveId === '') return undefined;
+  if (archiveNumber === undefined || afterSeq === undefined || !afterChainHash) return undefined;
+  return { kind: 'header', domainId, archive: { archiveNumber, archiveId, afterSeq, afterChainHash } };
 }
 
 function entryLine(

@@ -1,7 +1,6 @@
-import type { AuditService } from '../gen/surety/audit/v1/audit_service_pb.js';
 import { genesisHash } from '../ledger/audit/chain.js';
-import { encodeExportLine } from './audit-export-format.js';
-import type { ServiceClient } from './client/service-client.js';
+import type { ChainEntry } from '../ledger/audit/verify-chain.js';
+import { type ArchiveHeader, encodeExportLine } from './audit-export-format.js';
 
 /** Entries of one answer: far below what a message may be. */
 const PAGE_SIZE = 500;
@@ -12,14 +11,27 @@ export interface ExportSummary {
   readonly entries: number;
   /** The last position of the log when the export began. */
   readonly lastSeq: bigint;
+  /** The chain hash there. */
+  readonly chainHash: Uint8Array;
+}
+
+/** Whoever lists a log in pages: the service, or the store itself. */
+export interface LogSource {
+  listEntries(request: {
+    readonly domainId: string;
+    readonly afterSeq: bigint;
+    readonly pageSize: number;
+  }): Promise<{ readonly entries: readonly ChainEntry[]; readonly headSeq: bigint }>;
 }
 
 /** Where an export comes from and goes to. */
 export interface ExportOptions {
-  readonly audit: Pick<ServiceClient<(typeof AuditService)['method']>, 'listEntries'>;
+  readonly audit: LogSource;
   readonly domainId: string;
   /** Takes one line, without its line break; the next one waits for it. */
   readonly write: (line: string) => Promise<void>;
+  /** For a part of the log: its header, whose position the part begins behind, and what stands before the entries. */
+  readonly part?: { readonly archive: ArchiveHeader; readonly writeEffects: () => Promise<void> };
   /** Entries of one answer, for tests. */
   readonly pageSize?: number;
 }
@@ -31,15 +43,24 @@ export interface ExportOptions {
  * @throws SuretyError
  */
 export async function exportLog(options: ExportOptions): Promise<ExportSummary> {
-  const { audit, domainId, write, pageSize = PAGE_SIZE } = options;
+  const { audit, domainId, write, part, pageSize = PAGE_SIZE } = options;
   let lastSeq: bigint | undefined;
-  let afterSeq = 0n;
-  let chainHash: Uint8Array = genesisHash(domainId);
+  let afterSeq = part?.archive.afterSeq ?? 0n;
+  let chainHash: Uint8Array = part?.archive.afterChainHash ?? genesisHash(domainId);
   let entries = 0;
   do {
     const page = await audit.listEntries({ domainId, afterSeq, pageSize });
     // Nothing is written of a log that may not be read.
-    if (lastSeq === undefined) await write(encodeExportLine({ kind: 'header', domainId }));
+    if (lastSeq === undefined) {
+      await write(
+        encodeExportLine({
+          kind: 'header',
+          domainId,
+          ...(part === undefined ? {} : { archive: part.archive }),
+        }),
+      );
+      await part?.writeEffects();
+    }
     lastSeq ??= page.headSeq;
     for (const entry of page.entries) {
       if (entry.seq > lastSeq) break;
@@ -51,5 +72,5 @@ export async function exportLog(options: ExportOptions): Promise<ExportSummary> 
     if (page.entries.length === 0) break;
   } while (afterSeq < lastSeq);
   await write(encodeExportLine({ kind: 'end', seq: lastSeq, chainHash }));
-  return { domainId, entries, lastSeq };
+  return { domainId, entries, lastSeq, chainHash };
 }

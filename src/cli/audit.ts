@@ -9,13 +9,15 @@ import { auditVerify } from './audit-verify.js';
 import { UsageError } from './failure.js';
 
 export const AUDIT_HELP = `surety audit export --domain <domain> [--out <file>] [options]
-surety audit verify <file> [--domain <domain>]
+surety audit verify <file>... [--domain <domain>]
 
 export reads the log of a domain, as it stands, with the certificate of an auditor or operator, and writes it to a file
 or the standard output, one line an entry, exactly as it is stored.
 
 verify recomputes an export offline, with neither the service nor its database: each leaf, the chain, and the steps of
-each effect. It names every entry that does not match, and exits 0 only where all do.
+each effect. It names every entry that does not match, and exits 0 only where all do. An archive (surety archive) is such a
+file too, with a part of the log and the effects that left: several are given oldest first, and one that stands before
+another is also held against what the later one's log says of it.
 
   --domain        whose log; verify takes the one that the export names unless it is given
   --out           the file to write; it is replaced only once the export is whole
@@ -37,11 +39,10 @@ async function verify(args: readonly string[]): Promise<number> {
     options: { domain: { type: 'string' } },
     allowPositionals: true,
   });
-  const [file, ...more] = positionals;
-  if (file === undefined || more.length > 0) throw new UsageError('verify takes one file');
-  await usable(file, access(file));
+  if (positionals.length === 0) throw new UsageError('verify takes a file, or several of one domain');
+  for (const file of positionals) await usable(file, access(file));
   return auditVerify({
-    file,
+    files: positionals,
     ...(values.domain === undefined ? {} : { domainId: values.domain }),
     print: (line) => process.stdout.write(`${line}\n`),
   });

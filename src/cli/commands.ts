@@ -71,6 +71,13 @@ export const COMMANDS = {
       return { run: audit, help: AUDIT_HELP };
     },
   },
+  archive: {
+    summary: 'exports effects that were settled long ago, and removes them behind their tombstones',
+    load: async () => {
+      const { archive, ARCHIVE_HELP } = await import('./archive.js');
+      return { run: archive, help: ARCHIVE_HELP };
+    },
+  },
   demo: {
     summary: 'tells the story of an effect, with a process for each part in it',
     load: async () => {

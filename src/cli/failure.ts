@@ -18,6 +18,7 @@ const FOR_PEOPLE: ReadonlySet<string> = new Set([
   'EmbeddedPostgresError',
   'Refused',
   'SuretyError',
+  'ArchiveError',
 ]);
 
 /** Errors that say what is wrong with what the command was told. */

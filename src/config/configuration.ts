@@ -21,6 +21,7 @@ export interface Configuration {
   /** Undefined: the embedded Postgres is to be started. */
   readonly databaseUrl: string | undefined;
   readonly migrationUrl: string | undefined;
+  readonly archiveUrl: string | undefined;
   readonly laneConnections: number;
   readonly poolSize: number;
   readonly queueLimit: number;
@@ -60,7 +61,7 @@ const READS_TLS: ReadonlySet<string> = new Set(['serve', 'start', 'health']);
  */
 export function readConfiguration(
   environment: Readonly<Record<string, string | undefined>>,
-  command: 'serve' | 'start' | 'migrate' | 'bootstrap' | 'health' | 'admin',
+  command: 'serve' | 'start' | 'migrate' | 'bootstrap' | 'health' | 'admin' | 'archive',
 ): Configuration {
   const mistakes: string[] = [...environmentMistakes(environment)];
   const texts = new Map<VariableName, string>();
@@ -98,6 +99,7 @@ function configurationOf(values: Values): Configuration {
           }),
     databaseUrl: values.SURETY_DATABASE_URL,
     migrationUrl: values.SURETY_MIGRATION_URL,
+    archiveUrl: values.SURETY_ARCHIVE_URL,
     laneConnections: given(values.SURETY_LANE_CONNECTIONS),
     poolSize: given(values.SURETY_POOL_SIZE),
     queueLimit: given(values.SURETY_QUEUE_LIMIT),

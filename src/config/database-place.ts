@@ -2,8 +2,8 @@ import { ConfigurationInvalid, readConfiguration } from './configuration.js';
 
 const POSTGRES_PORT = '5432';
 
-/** Commands that only migrate: the login for it is the one they use, where there is one. */
-const MIGRATES: ReadonlySet<string> = new Set(['migrate', 'bootstrap']);
+/** Commands that use one login: the one that is for them, where there is one. */
+const ONE_LOGIN: ReadonlySet<string> = new Set(['migrate', 'bootstrap', 'archive']);
 
 /**
  * Where the database of a command is, and the variables that say so, for a message: never the login.
@@ -14,18 +14,24 @@ export function databasePlace(
   environment: Readonly<Record<string, string | undefined>>,
   command: string,
 ): string | undefined {
-  const urls = urlsOf(environment);
-  const asked = MIGRATES.has(command) ? urls.slice(0, 1) : urls;
+  const urls = urlsOf(environment, command);
+  const asked = ONE_LOGIN.has(command) ? urls.slice(0, 1) : urls;
   const names = new Map<string, string[]>();
   for (const [name, url] of asked) names.set(placeOf(url), [...(names.get(placeOf(url)) ?? []), name]);
   if (names.size === 0) return undefined;
   return [...names].map(([place, variables]) => `${place} (${variables.join(', ')})`).join(' or ');
 }
 
-function urlsOf(environment: Readonly<Record<string, string | undefined>>): (readonly [string, string])[] {
+function urlsOf(
+  environment: Readonly<Record<string, string | undefined>>,
+  command: string,
+): (readonly [string, string])[] {
   try {
-    const { migrationUrl, databaseUrl } = readConfiguration(environment, 'migrate');
+    const { archiveUrl, migrationUrl, databaseUrl } = readConfiguration(environment, 'migrate');
     return [
+      ...(archiveUrl === undefined || command !== 'archive'
+        ? []
+        : [['SURETY_ARCHIVE_URL', archiveUrl] as const]),
       ...(migrationUrl === undefined ? [] : [['SURETY_MIGRATION_URL', migrationUrl] as const]),
       ...(databaseUrl === undefined ? [] : [['SURETY_DATABASE_URL', databaseUrl] as const]),
     ];

@@ -61,6 +61,12 @@ export const VARIABLES = {
     type: databaseUrl,
     secret: true,
   },
+  SURETY_ARCHIVE_URL: {
+    about:
+      'The same database for a login with the rights of the role `surety_archive`: used by `surety archive`. Where it is not set, the login of `SURETY_MIGRATION_URL` or `SURETY_DATABASE_URL` takes that role.',
+    type: databaseUrl,
+    secret: true,
+  },
   SURETY_LANE_CONNECTIONS: {
     about: 'Connections that the lanes share: as many domains can commit at once.',
     type: integer(1, 200),

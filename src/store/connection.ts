@@ -41,6 +41,8 @@ export interface ConnectionSettings {
   readonly applicationName: string;
   /** Another limit than `STATEMENT_TIMEOUT_MS`, in milliseconds. */
   readonly statementTimeoutMs?: number;
+  /** Another limit than `LOCK_TIMEOUT_MS`, in milliseconds. */
+  readonly lockTimeoutMs?: number;
 }
 
 /** One statement of a flight. */
@@ -174,7 +176,7 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     application_name: settings.applicationName,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
-    lock_timeout: LOCK_TIMEOUT_MS,
+    lock_timeout: settings.lockTimeoutMs ?? LOCK_TIMEOUT_MS,
     statement_timeout: settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
     keepAlive: true,
     // Said here so that the environment does not say it: PGSSLMODE (the URL's sslmode counts) and PGOPTIONS.

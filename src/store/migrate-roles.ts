@@ -37,7 +37,7 @@ export async function ensureRole(client: ClientBase, roleName: string): Promise<
 }
 
 /**
- * Makes the role with which the service serves, and lets the current login take it with `SET ROLE`: what a
+ * Makes the role with which the service serves, or another of ours, and lets the current login take it with `SET ROLE`: what a
  * service does that was given one URL for both migrating and serving (architecture.md, Configuration and data).
  * Safe when several do it at once.
  *

@@ -83,8 +83,8 @@ function readMessage(flag: string, desc: DescMessage, text: string, nowMs: numbe
   return timestampFromDate(date);
 }
 
-/** @returns milliseconds */
-function readDuration(flag: string, text: string): number {
+/** @returns milliseconds. @throws UsageError */
+export function readDuration(flag: string, text: string): number {
   if (!DURATION_PATTERN.test(text))
     throw new UsageError(`${flag}: must be a duration such as 90s, 1h30m or 7d`);
   let ms = 0;

@@ -20,6 +20,8 @@ export interface DecodedEntry {
   /** Empty but in the first entry of an incarnation. */
   readonly previousHead: Uint8Array;
   readonly effect?: { readonly effectId: string; readonly step: bigint };
+  /** Of an entry about an archival: the archive, and the digest of its file. */
+  readonly archive?: { readonly archiveId: string; readonly digest: Uint8Array };
 }
 
 /** Reads an entry's bytes; undefined where they are none. */

@@ -107,6 +107,11 @@ function judge(
   return { effect, receipts, recordDigest };
 }
 
+/** Whether an effect has ended and nothing about its end is contested: as far as the row alone says. */
+export function isSettledForArchive({ state, settledAt, disputed }: EffectRow): boolean {
+  return isTerminal(state) && settledAt !== null && !disputed;
+}
+
 /** One row that contradicts the log does not keep the others. */
 function soundEffect(draft: Draft, effectId: string): EffectRow | undefined | 'corrupt' {
   try {

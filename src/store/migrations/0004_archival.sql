@@ -161,6 +161,7 @@ CREATE TRIGGER effects_live_key BEFORE UPDATE OF holds_key ON effects
 
 -- Who serves reads them; who archives does, besides, what a batch of the archival does and nothing else.
 GRANT SELECT ON archives, effect_tombstones TO surety_service, surety_archive;
+GRANT SELECT ON schema_migrations TO surety_archive;
 GRANT INSERT ON archives, effect_tombstones, audit_entries, lanes TO surety_archive;
 GRANT UPDATE (seq, chain_hash, incarnation, fence_counter, last_time) ON domain_heads TO surety_archive;
 GRANT UPDATE (last_batch, updated_at) ON lanes TO surety_archive;
