@@ -33,6 +33,7 @@ import {
   usesOf,
   WHOLE_LOG,
 } from '../support/e2e-parties.js';
+import { entriesSince } from '../support/provenance-party.js';
 import type { ServiceProcess } from '../support/service-process.js';
 
 const { PREPARED, EXECUTING, UNKNOWN, SUCCEEDED, FAILED, CANCELLED } = EffectState;
@@ -159,6 +160,33 @@ describe('effects.md: two service processes on one database', () => {
       await put(world, { case: 'setFreeze', value: { frozen: false } });
       await entitle(world);
     });
+  });
+
+  test('the log tells the order, whenever the revocation comes: all that is reserved stands before its intent', async () => {
+    for (const round of rounds) {
+      const grantId = await world.grant();
+      const requests = await Promise.all(
+        Array.from({ length: ROUNDS - 1 }, () => reservation(world, { grantId })),
+      );
+      const { headSeq } = await entriesSince(world, 2n ** 40n);
+      // Sent after more and more of the reservations, to one process and to the other.
+      const calls: (() => Promise<unknown>)[] = requests.map(
+        (request, index) => () => reserveAs(world, HARNESS, request, replica(index + round)),
+      );
+      const revoke = { case: 'revokeGrant', value: { grantId } } as const;
+      calls.splice(round, 0, () => world.admin.execute(ACME, revoke));
+      const outcomes = await race(calls);
+      expect(typeof outcomes[round]).toBe('object');
+      const refused = lost(outcomes);
+      expect(refused).toEqual(refused.map(() => 'GRANT_REVOKED'));
+
+      const { entries } = await entriesSince(world, headSeq);
+      const intent = entries.find(({ command }) => command?.operation === 'revoke_grant')?.seq ?? 0n;
+      const reserved = entries.filter(({ effect }) => effect?.grantId === grantId);
+      expect(reserved).toHaveLength(requests.length - refused.length);
+      for (const { seq } of reserved) expect(seq).toBeLessThan(intent);
+      expect(await usesOf(world, grantId)).toBe(reserved.length);
+    }
   });
 
   test('decisions against the revocation of their entitlement: allowed before it, denied behind it', async () => {

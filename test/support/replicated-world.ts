@@ -63,10 +63,14 @@ export class ReplicatedWorld {
     readonly replicas: readonly ServiceProcess[],
   ) {}
 
-  static async open({ replicas = 2 } = {}): Promise<ReplicatedWorld> {
+  /** @param env of every replica, besides what each world has */
+  static async open(
+    options: { readonly replicas?: number; readonly env?: Readonly<Record<string, string>> } = {},
+  ): Promise<ReplicatedWorld> {
+    const { replicas = 2, env = {} } = options;
     const pki = await OwnPki.create();
     try {
-      const world = await openE2eWorld({ globex: true, tls: pki.tls });
+      const world = await openE2eWorld({ globex: true, tls: pki.tls, env });
       const further = Array.from({ length: replicas - 1 }, () => world.startReplica());
       return new ReplicatedWorld(world, pki, [world.service, ...(await Promise.all(further))]);
     } catch (error) {
