@@ -31,7 +31,7 @@ SURETY_DATABASE_URL): writes them to a file with their receipts and the part of 
 file back and verifies it, and only then removes them, a few at a time. Tombstones stay for ever and answer duplicates;
 nothing is removed from the log. What is disputed stays. Callers go on meanwhile. Wherever it ends, run it again.
 
-  --older-than   such as 90d; at least 24h
+  --older-than   such as 90d; at least 1h
   --out          the folder for the files, which is there; one file an archive, never replaced. They are the only copy of
                  what left: keep them as you keep backups. surety audit verify checks them, oldest first
   --domain       one domain; all of them unless it is given
@@ -87,7 +87,7 @@ async function readArguments(args: readonly string[]): Promise<Asked> {
   const { 'older-than': olderThan, out, domain, 'dry-run': dryRun, json } = values;
   if (olderThan === undefined) throw new UsageError('--older-than must be given');
   const retention = BigInt(readDuration('--older-than', olderThan)) * MICROS_PER_MS;
-  if (retention < MIN_RETENTION) throw new UsageError('--older-than: must be at least 24h');
+  if (retention < MIN_RETENTION) throw new UsageError('--older-than: must be at least 1h');
   if (dryRun && out !== undefined) throw new UsageError('--dry-run writes nothing: leave out --out');
   if (!dryRun && out === undefined) throw new UsageError('--out must be given');
   if (out !== undefined && (await stat(out).catch(() => undefined))?.isDirectory() !== true) {

@@ -2,7 +2,7 @@ import { accept, type CommandBase, type Decision, refuse } from '../decision.js'
 import { sameDigest } from '../encoding.js';
 import { type Refusal, refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
-import { DAY, type Digest, isTerminal, type Micros } from '../types.js';
+import { type Digest, HOUR, isTerminal, type Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
 import type { ArchiveRow, EffectRow, TransitionRow } from './records.js';
 import { effectRecordDigest, tombstoneOf } from './tombstone.js';
@@ -10,9 +10,9 @@ import { readEffect } from './verified-effect.js';
 
 /**
  * No effect leaves earlier: whoever lost the answer to a transition repeats the exact call, and is answered from the row;
- * from a tombstone it learns the state alone.
+ * from a tombstone it learns the state alone. Far longer than a proof can be repeated.
  */
-export const MIN_RETENTION: Micros = DAY;
+export const MIN_RETENTION: Micros = HOUR;
 
 /** What was exported of one effect. */
 export interface ExportedEffect {
