@@ -33,6 +33,7 @@ export const INDEXES = {
   keyArchived: index('effect_tombstones', (row) =>
     row.state === 'SUCCEEDED' ? keyText([row.sink, row.keyDigest]) : undefined,
   ),
+  unknownOf: index('effects', (row) => (row.state === 'UNKNOWN' ? row.sink : undefined)),
   transitionsOfEffect: index('transitions', (row) => row.effectId),
   parentsOfRecord: index('provenance_parents', (row) => keyText([row.provenanceDigest])),
   stepsOfRecord: index('provenance_steps', (row) => keyText([row.provenanceDigest])),

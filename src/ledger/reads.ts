@@ -3,7 +3,7 @@
  * database (`src/store/gather.ts`); the values are its keys.
  */
 export interface Reads {
-  /** Caller's row, harness, owner, and the credentials of the SPIFFE ID. Keys: SPIFFE IDs. */
+  /** Caller's row, harness, owner, what the harness is counted by, and the credentials of the SPIFFE ID. Keys: SPIFFE IDs. */
   readonly callerHarness?: readonly string[];
   /** The caller's row alone. Keys: SPIFFE IDs. */
   readonly callers?: readonly string[];
@@ -12,6 +12,7 @@ export interface Reads {
   readonly principals?: readonly string[];
   readonly guests?: readonly string[];
   readonly credentials?: readonly string[];
+  /** Sinks with their counters. */
   readonly sinks?: readonly string[];
   readonly grants?: readonly string[];
   /** By id. */
@@ -37,10 +38,16 @@ export interface Reads {
   /** Effect alone or its tombstone, with the audit entry of its last step. Keys: effect ids. */
   readonly effects?: readonly string[];
   /**
-   * Effect or its tombstone, its event with provenance record, grant, sink, reserving harness with owner, pending-work entry, the
-   * executor's registration versions, and the output's provenance record with its parents and steps. Keys: effect ids.
+   * Effect or its tombstone, its event with provenance record, grant, sink with its counters, reserving harness with owner
+   * and what it is counted by, pending-work entry, the executor's registration versions, and the output's provenance
+   * record with its parents and steps. Keys: effect ids.
    */
   readonly effectContext?: readonly string[];
+  /**
+   * The effects of a sink that are UNKNOWN for longest: one more than the batch could settle, so that the oldest of those
+   * that are left is always among them.
+   */
+  readonly oldestUnknown?: readonly string[];
   /** Effect or tombstone by (event, sink, request digest). Keys: identity digests. */
   readonly effectIdentities?: readonly Buffer[];
   /** One effect of an event and a grant that is not terminal, if there is one. */
@@ -75,6 +82,10 @@ export interface Reads {
   readonly actionConditions?: readonly string[];
   /** Keys: names of tools. */
   readonly tools?: readonly string[];
+  /** What actors that are no harness are counted by (`callerActor`). */
+  readonly actorCounters?: readonly string[];
+  /** The service's limit, locked against change, and the shares of the other domains: only to change a share. */
+  readonly shares?: readonly 'all'[];
   /** Another domain's row (only to create it). Keys: domain ids. */
   readonly otherDomains?: readonly string[];
 }

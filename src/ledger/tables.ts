@@ -1,4 +1,5 @@
 import type { ActionConditionRow, GateShapeRow, ToolRow } from './action/gate-records.js';
+import type { ActorCounterRow, SinkCounterRow } from './admission/records.js';
 import type { AuditRow } from './audit/records.js';
 import type {
   AdminCommandRow,
@@ -68,6 +69,8 @@ export interface Tables {
   action_conditions: ActionConditionRow;
   tools: ToolRow;
   audit_entries: AuditRow;
+  actor_counters: ActorCounterRow;
+  sink_counters: SinkCounterRow;
 }
 
 export type TableName = keyof Tables;
@@ -107,6 +110,8 @@ export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] 
   action_conditions: ['actionType'],
   tools: ['toolName'],
   audit_entries: ['seq'],
+  actor_counters: ['actor'],
+  sink_counters: ['sink'],
 };
 
 export type KeyPart = string | bigint | number | Uint8Array;

@@ -1,3 +1,4 @@
+import type { DomainCounters, Shares } from './admission/records.js';
 import type { AuditCodec, AuditDraft, AuditRow, DomainHead } from './audit/records.js';
 import { chainHash, leafHash } from './audit/chain.js';
 import type { DomainRow, OperatorRow } from './authority/records.js';
@@ -42,6 +43,8 @@ export interface ChangeLog {
   readonly domain: DomainRow | undefined;
   /** Domains that were made (only in the service's own domain). */
   readonly createdDomains: readonly { readonly domainId: string; readonly row: DomainRow }[];
+  /** The service's limit, in requests per minute (only in the service's own domain). */
+  readonly serviceLimit: number | undefined;
 }
 
 /**
@@ -59,6 +62,9 @@ export class WorkingSet {
   head: DomainHead;
   domain: DomainRow;
   readonly createdDomains = new Map<string, DomainRow>();
+  /** The service's limit, where it was changed. */
+  serviceLimit: number | undefined;
+  private gatheredShares: Shares | undefined;
   private readonly cells = new Map<TableName, Map<string, Cell<Tables[TableName]>>>();
   private readonly indexed = new Map<IndexName, Map<string, Set<string>>>();
   private readonly platformOperators = new Map<string, OperatorRow | undefined>();
@@ -115,6 +121,11 @@ export class WorkingSet {
     this.otherDomains.set(domainId, exists);
   }
 
+  /** Gather: the service's limit and the shares of the other domains. */
+  loadShares(shares: Shares): void {
+    this.gatheredShares = shares;
+  }
+
   /** A row by its key, undefined where it is absent. Throws `NotGatheredError` where it was not read. */
   get<T extends TableName>(table: T, ...parts: readonly KeyPart[]): Tables[T] | undefined {
     return this.getByText(table, keyText(parts));
@@ -143,6 +154,11 @@ export class WorkingSet {
     return exists;
   }
 
+  get shares(): Shares {
+    if (!this.gatheredShares) throw new NotGatheredError('shares');
+    return this.gatheredShares;
+  }
+
   /** Takes over what a decision wrote, whole. */
   apply(draft: Draft): void {
     for (const { name, parts } of draft.openedIndexes) this.markIndex(name, parts);
@@ -156,6 +172,7 @@ export class WorkingSet {
     this.head = draft.head;
     this.domain = draft.domain;
     for (const [domainId, row] of draft.createdDomains) this.createdDomains.set(domainId, row);
+    this.serviceLimit = draft.serviceLimit;
   }
 
   /** What the batch changed. */
@@ -171,6 +188,7 @@ export class WorkingSet {
       head: this.head === this.originalHead ? undefined : this.head,
       domain: this.domain === this.originalDomain ? undefined : this.domain,
       createdDomains: [...this.createdDomains].map(([domainId, row]) => ({ domainId, row })),
+      serviceLimit: this.serviceLimit,
     };
   }
 
@@ -220,6 +238,7 @@ const FENCE_INCARNATION_SHIFT = 40n;
 export class Draft {
   head: DomainHead;
   domain: DomainRow;
+  serviceLimit: number | undefined;
   readonly createdDomains = new Map<string, DomainRow>();
   readonly openedIndexes: { readonly name: IndexName; readonly parts: readonly KeyPart[] }[] = [];
   private readonly written = new Map<TableName, Map<string, Tables[TableName] | undefined>>();
@@ -227,6 +246,7 @@ export class Draft {
   constructor(private readonly base: WorkingSet) {
     this.head = base.head;
     this.domain = base.domain;
+    this.serviceLimit = base.serviceLimit;
   }
 
   get domainId(): string {
@@ -286,6 +306,21 @@ export class Draft {
    */
   openIndex(name: IndexName, ...parts: readonly KeyPart[]): void {
     this.openedIndexes.push({ name, parts });
+  }
+
+  /** The service's limit and the shares of the other domains. */
+  get shares(): Shares {
+    return this.base.shares;
+  }
+
+  /** @param limit requests per minute of all domains together */
+  setServiceLimit(limit: number): void {
+    this.serviceLimit = limit;
+  }
+
+  /** What the domain has let through, as of now. */
+  setCounters(counters: DomainCounters): void {
+    this.head = { ...this.head, counters, lastTime: this.now };
   }
 
   setDomain(row: DomainRow): void {

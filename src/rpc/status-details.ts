@@ -31,9 +31,19 @@ const DEFAULT_RETRY_MICROS = 1_000_000n;
 const ALWAYS_RETRY: ReadonlySet<Reason> = new Set<Reason>([
   'BACKPRESSURE',
   'QUOTA_EXHAUSTED',
+  'FAIRNESS_HOLD',
+  'UNKNOWN_CEILING',
   'STORE_UNAVAILABLE',
   'OUTCOME_UNKNOWN',
   'DRAINING',
+  'CIRCUIT_OPEN',
+]);
+
+/** The reasons whose contract promises QuotaFailure. */
+const QUOTA_REASONS: ReadonlySet<Reason> = new Set<Reason>([
+  'QUOTA_EXHAUSTED',
+  'FAIRNESS_HOLD',
+  'UNKNOWN_CEILING',
 ]);
 
 /** What goes into the details of an error. */
@@ -134,7 +144,7 @@ function failures({ reason, message, resource, metadata }: Refusal, code: Code):
     const description = clean(metadata?.['state'] ?? message);
     return [pack(PreconditionFailureSchema, { violations: [{ type: reason, subject, description }] })];
   }
-  if (reason === 'QUOTA_EXHAUSTED') {
+  if (QUOTA_REASONS.has(reason)) {
     return [pack(QuotaFailureSchema, { violations: [{ subject, description: clean(message) }] })];
   }
   return [];

@@ -1,9 +1,9 @@
 import type { AuditCodec, DomainHead } from '../ledger/audit/records.js';
-import type { DomainRow } from '../ledger/authority/records.js';
 import type { Reads } from '../ledger/reads.js';
 import type { Micros } from '../ledger/types.js';
 import { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, PipelineConnection, Statement } from './connection.js';
+import { DOMAIN_COLUMNS, domainOf, HEAD_COLUMNS, headOf } from './domain-rows.js';
 import { planGather } from './gather.js';
 import type { GatherPlan } from './gather-planner.js';
 import { detailOf, isTransient, StoreError, sqlState } from './store-error.js';
@@ -31,13 +31,11 @@ export type Gathered =
   | { readonly kind: 'regressed' };
 
 const BEGIN: Statement = { text: 'BEGIN ISOLATION LEVEL READ COMMITTED' };
-const LOCK_HEAD =
-  'SELECT seq, chain_hash, incarnation, fence_counter, last_time FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE';
+const LOCK_HEAD = `SELECT ${HEAD_COLUMNS} FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE`;
 /** A statement of its own after the lock: within the locking one the clock would be as old as the wait. */
 const READ_FACTS = `SELECT incarnation, audience, service_domain_id,
   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock_offset AS now FROM service_state`;
-const READ_DOMAIN = `SELECT status, policy_revision, revocation_epoch, frozen, freeze_reason, allow_standing, revision, created_at
-  FROM domains WHERE domain_id = $1`;
+const READ_DOMAIN = `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = $1`;
 const READ_SEEN = 'SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2';
 
 /** The clock may not stand further back than this behind the domain's last time. */
@@ -110,31 +108,6 @@ function extendsSeen(
   if (incarnation < seen.incarnation || head.seq < seen.seq) return false;
   if (seen.seq === 0n) return true;
   return seenHash !== undefined && Buffer.compare(seenHash, seen.chainHash) === 0;
-}
-
-/** A locked head as the driver gave it. */
-export function headOf(row: Readonly<Record<string, unknown>>): DomainHead {
-  return {
-    seq: row['seq'] as bigint,
-    chainHash: row['chain_hash'] as Buffer,
-    incarnation: row['incarnation'] as bigint,
-    fenceCounter: row['fence_counter'] as bigint,
-    lastTime: row['last_time'] as bigint,
-  };
-}
-
-/** A domain's row as the driver gave it. */
-export function domainOf(row: Readonly<Record<string, unknown>>): DomainRow {
-  return {
-    status: row['status'] as DomainRow['status'],
-    policyRevision: row['policy_revision'] as bigint,
-    revocationEpoch: row['revocation_epoch'] as bigint,
-    frozen: row['frozen'] as boolean,
-    freezeReason: row['freeze_reason'] as string | null,
-    allowStanding: row['allow_standing'] as boolean,
-    revision: row['revision'] as bigint,
-    createdAt: row['created_at'] as bigint,
-  };
 }
 
 async function answersOf(

@@ -1,13 +1,15 @@
 import pg from 'pg';
 import { genesisHash } from '../ledger/audit/chain.js';
 import type { AuditCodec } from '../ledger/audit/records.js';
+import { NO_COUNTS } from '../ledger/admission/records.js';
 import { bootstrapDomain, type FirstOperator, firstDomain } from '../ledger/authority/bootstrap-domain.js';
 import { refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
 import { Draft, WorkingSet } from '../ledger/working-set.js';
 import type { Statement } from './connection.js';
 import { TYPES } from './row-codec.js';
-import { insertDomain, insertHead, writeStatements } from './write-statements.js';
+import { insertDomain, insertHead } from './domain-statements.js';
+import { writeStatements } from './write-statements.js';
 
 /** What {@link bootstrap} takes. */
 export interface BootstrapInput {
@@ -86,6 +88,7 @@ async function write(client: pg.Client, input: BootstrapInput): Promise<void> {
       incarnation: 0n,
       fenceCounter: 0n,
       lastTime: now,
+      counters: NO_COUNTS,
     },
     domain,
   });

@@ -1,3 +1,4 @@
+import { harnessActor } from '../ledger/admission/admit-call.js';
 import { EVERY_SHAPE, type Reads } from '../ledger/reads.js';
 import type { Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
@@ -27,12 +28,15 @@ function planCallers(plan: Planner): void {
     plan.joined('harnesses_of_callers', 'harnesses', [ids]);
     plan.joined('principals_of_callers', 'principals', [ids]);
     plan.joined('guests_of_callers', 'guests', [ids]);
+    plan.joined('actor_counters_of_callers', 'actor_counters', [ids]);
     plan.indexed('credentials_of_spiffe_ids', 'credentialsOfSpiffeId', [ids]);
     plan.mark((set) => {
       for (const spiffeId of spiffeIds) {
         set.markIndex('credentialsOfSpiffeId', [spiffeId]);
         const caller = set.get('callers', spiffeId);
-        if (caller?.kind === 'harness') markHarness(set, caller.refId);
+        if (caller?.kind !== 'harness') continue;
+        markHarness(set, caller.refId);
+        set.markKey('actor_counters', [harnessActor(caller.refId)]);
       }
     });
   }
@@ -56,6 +60,8 @@ function planRecords(plan: Planner): void {
   plan.byKey('guests', single(plan.keys('guests')));
   plan.byKey('credentials', single(plan.keys('credentials')));
   plan.byKey('sinks', single(plan.keys('sinks')));
+  plan.byKey('sink_counters', single(plan.keys('sinks')));
+  plan.byKey('actor_counters', single(plan.keys('actorCounters')));
   plan.byKey('grants', single(plan.keys('grants')));
   plan.byKey('entitlements', single(plan.keys('entitlementsById')));
   plan.byKey('operators', single(plan.keys('operators')));
@@ -177,6 +183,7 @@ function planEffects(plan: Planner): void {
   plan.byKey('archives', single(plan.keys('archives')));
   if (contexts.length > 0) planContexts(plan, contexts);
   planIdentities(plan);
+  planUnknown(plan, contexts.length);
   const bindings = plan.keys('unsettled');
   if (bindings.length > 0) {
     const eventIds = texts(bindings.map((key) => key.eventId));
@@ -210,6 +217,8 @@ function planContexts(plan: Planner, effectIds: readonly string[]): void {
   plan.joined('provenance_of_effects', 'provenance_records', ids);
   plan.joined('grants_of_effects', 'grants', ids);
   plan.joined('sinks_of_effects', 'sinks', ids);
+  plan.joined('sink_counters_of_effects', 'sink_counters', ids);
+  plan.joined('actor_counters_of_effects', 'actor_counters', ids);
   plan.joined('harnesses_of_effects', 'harnesses', ids);
   plan.joined('principals_of_effects', 'principals', ids);
   plan.joined('guests_of_effects', 'guests', ids);
@@ -229,6 +238,8 @@ function markContext(set: WorkingSet, effectId: string): void {
   markEvent(set, effect.eventId);
   set.markKey('grants', [effect.grantId]);
   set.markKey('sinks', [effect.sink]);
+  set.markKey('sink_counters', [effect.sink]);
+  set.markKey('actor_counters', [harnessActor(effect.harnessId)]);
   set.markKey('harnesses', [effect.harnessId]);
   set.markKey(effect.actorKind === 'principal' ? 'principals' : 'guests', [effect.actorId]);
   markRecord(set, 'tool_output', `effect-output:${effectId}`, 1n);
@@ -292,6 +303,16 @@ function planIdentities(plan: Planner): void {
   });
 }
 
+/**
+ * @param settling how many effects the batch could settle: those that stay UNKNOWN begin at the latest behind them
+ */
+function planUnknown(plan: Planner, settling: number): void {
+  const sinks = plan.keys('oldestUnknown');
+  if (sinks.length === 0) return;
+  plan.indexed('oldest_unknown_of_sinks', 'unknownOf', [texts(sinks), String(settling + 1)]);
+  plan.mark((set) => sinks.forEach((sink) => set.markIndex('unknownOf', [sink])));
+}
+
 function planProvenance(plan: Planner): void {
   plan.byKey(
     'clearance_receipts',
@@ -330,6 +351,14 @@ function planPlatform(plan: Planner, lock: boolean): void {
     plan.step(joinedStatement(name), [texts(spiffeIds)], (set, rows) => {
       const found = new Map(rows.map((row) => [row['spiffe_id'] as string, decodeRow('operators', row)]));
       for (const spiffeId of spiffeIds) set.loadPlatformOperator(spiffeId, found.get(spiffeId));
+    });
+  }
+  if (plan.keys('shares').length > 0) {
+    // Locked first, so that the sum behind it sees what others have committed; a snapshot has nothing to lock.
+    plan.step(joinedStatement(lock ? 'service_limit_locked' : 'service_limit'), [], () => undefined);
+    plan.step(joinedStatement('shares'), [], (set, rows) => {
+      const row = rows[0] as { service: number; others: bigint } | undefined;
+      if (row) set.loadShares({ service: row.service, others: Number(row.others) });
     });
   }
   const domainIds = plan.keys('otherDomains');

@@ -3,9 +3,9 @@ import type { Reads } from '../ledger/reads.js';
 import { refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
 import { WorkingSet } from '../ledger/working-set.js';
-import { domainOf, headOf } from './batch-transaction.js';
 import type { Answer, ConnectionSettings, Statement } from './connection.js';
 import { ConnectionPool } from './connection-pool.js';
+import { DOMAIN_COLUMNS, domainOf, HEAD_COLUMNS, headOf } from './domain-rows.js';
 import { planGather } from './gather.js';
 import type { QueryParameter, Reader } from './reader.js';
 import { encodeArray } from './row-codec.js';
@@ -19,12 +19,10 @@ const READ_ATTEMPTS = 2;
 const RETRY_AFTER = 1_000_000n;
 
 const BEGIN_SNAPSHOT: Statement = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' };
-const READ_HEAD =
-  'SELECT seq, chain_hash, incarnation, fence_counter, last_time FROM domain_heads WHERE domain_id = $1';
+const READ_HEAD = `SELECT ${HEAD_COLUMNS} FROM domain_heads WHERE domain_id = $1`;
 const READ_FACTS = `SELECT incarnation, audience, service_domain_id,
   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock_offset AS now FROM service_state`;
-const READ_DOMAIN = `SELECT status, policy_revision, revocation_epoch, frozen, freeze_reason, allow_standing, revision, created_at
-  FROM domains WHERE domain_id = $1`;
+const READ_DOMAIN = `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = $1`;
 
 /** Reads on a pool of their own. */
 export class PgReader implements Reader {

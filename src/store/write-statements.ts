@@ -1,10 +1,9 @@
 import { KEY_FIELDS, type TableName } from '../ledger/tables.js';
 import type { ChangeLog, RowChange } from '../ledger/working-set.js';
 import type { Micros } from '../ledger/types.js';
-import type { DomainHead } from '../ledger/audit/records.js';
-import type { DomainRow } from '../ledger/authority/records.js';
-import { genesisHash } from '../ledger/audit/chain.js';
 import type { Statement } from './connection.js';
+import { counted } from './counted.js';
+import { domainStatements } from './domain-statements.js';
 import { pgType } from './gather-planner.js';
 import { encodeArray, encodeValue } from './row-codec.js';
 import { type ColumnType, columnName, TABLES } from './tables.js';
@@ -18,15 +17,6 @@ interface AnySpec {
   readonly mutable: readonly string[];
   readonly guards?: readonly string[];
   readonly comesFirst?: true;
-}
-
-/**
- * Counts what a statement touched and raises where it is not what the batch expected: zero rows is no error to Postgres,
- * and COMMIT is already under way (architecture.md, pg in pipeline mode). Dividing by zero needs no function of ours.
- */
-function counted(statement: string, expectedParameter: string): string {
-  return `WITH touched AS (${statement} RETURNING 1)
-SELECT 1 / (CASE WHEN count(*) = ${expectedParameter}::bigint THEN 1 ELSE 0 END) AS ok FROM touched`;
 }
 
 /** The change log as a few bulk statements, each row named once; updates, which may free a key, before inserts; tombstones before all. */
@@ -153,87 +143,6 @@ function deleteStatement(domainId: string, table: TableName, rows: readonly AnyR
   });
   const values = keys.map((field) => column(spec.columns[field] as ColumnType, rows, field));
   return { name: `delete_${table}`, text, values: [domainId, String(rows.length), ...values] };
-}
-
-function domainStatements(domainId: string, changes: ChangeLog): Statement[] {
-  const statements: Statement[] = [];
-  if (changes.domain) statements.push(updateDomain(domainId, changes.domain));
-  for (const created of changes.createdDomains) {
-    statements.push(
-      insertDomain(created.domainId, created.row),
-      insertHead(created.domainId, created.row.createdAt),
-    );
-  }
-  if (changes.head) statements.push(updateHead(domainId, changes.head));
-  return statements;
-}
-
-function updateDomain(domainId: string, row: DomainRow): Statement {
-  return {
-    name: 'update_domain',
-    text: counted(
-      `UPDATE domains SET status = $2, policy_revision = $3, revocation_epoch = $4, frozen = $5, freeze_reason = $6,
-        allow_standing = $7, revision = $8 WHERE domain_id = $1`,
-      '1',
-    ),
-    values: [
-      domainId,
-      row.status,
-      encodeValue('int8', row.policyRevision),
-      encodeValue('int8', row.revocationEpoch),
-      encodeValue('bool', row.frozen),
-      row.freezeReason,
-      encodeValue('bool', row.allowStanding),
-      encodeValue('int8', row.revision),
-    ],
-  };
-}
-
-/** A domain's row. */
-export function insertDomain(domainId: string, row: DomainRow): Statement {
-  return {
-    text: `INSERT INTO domains (domain_id, status, policy_revision, revocation_epoch, frozen, freeze_reason, allow_standing,
-      revision, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-    values: [
-      domainId,
-      row.status,
-      encodeValue('int8', row.policyRevision),
-      encodeValue('int8', row.revocationEpoch),
-      encodeValue('bool', row.frozen),
-      row.freezeReason,
-      encodeValue('bool', row.allowStanding),
-      encodeValue('int8', row.revision),
-      encodeValue('int8', row.createdAt),
-    ],
-  };
-}
-
-/** The head of a domain whose log is still empty. */
-export function insertHead(domainId: string, now: Micros): Statement {
-  return {
-    text: `INSERT INTO domain_heads (domain_id, seq, chain_hash, incarnation, fence_counter, last_time)
-      VALUES ($1, 0, $2, 0, 0, $3)`,
-    values: [domainId, encodeValue('bytea', genesisHash(domainId)), encodeValue('int8', now)],
-  };
-}
-
-function updateHead(domainId: string, head: DomainHead): Statement {
-  return {
-    name: 'update_head',
-    text: counted(
-      `UPDATE domain_heads SET seq = $2, chain_hash = $3, incarnation = $4, fence_counter = $5, last_time = $6
-        WHERE domain_id = $1`,
-      '1',
-    ),
-    values: [
-      domainId,
-      encodeValue('int8', head.seq),
-      encodeValue('bytea', head.chainHash),
-      encodeValue('int8', head.incarnation),
-      encodeValue('int8', head.fenceCounter),
-      encodeValue('int8', head.lastTime),
-    ],
-  };
 }
 
 /** The lane's own row: what a lost answer to COMMIT is settled by. */

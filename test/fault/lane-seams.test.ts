@@ -39,13 +39,13 @@ afterAll(async () => {
 
 /** How each kind of command comes to be, and how many statements its commit flight has. */
 const CALLS: Readonly<Record<string, { statements: number; make: () => Promise<Call> }>> = {
-  'effect.reserve': { statements: 7, make: () => reserveCall(replica, workers.grantId) },
+  'effect.reserve': { statements: 8, make: () => reserveCall(replica, workers.grantId) },
   'effect.start': {
-    statements: 6,
+    statements: 7,
     make: async () => startCall(workers.executor, await reserved(replica, workers)),
   },
   'effect.acknowledge': {
-    statements: 10,
+    statements: 11,
     make: async () => acknowledgeCall(workers.executor, await started(replica, workers)),
   },
 };

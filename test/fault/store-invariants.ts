@@ -25,6 +25,17 @@ const FORBIDDEN: Readonly<Record<string, string>> = {
   'an effect that is not terminal is pending work, any other is not': `SELECT effect_id, state FROM effects e
     FULL JOIN pending_work p USING (domain_id, effect_id)
     WHERE (p.effect_id IS NOT NULL) <> coalesce(state IN ('PREPARED', 'EXECUTING', 'UNKNOWN'), false)`,
+  "a domain's counter of pending work is its rows": `SELECT h.domain_id, h.pending, count(p.effect_id) AS rows FROM domain_heads h
+    LEFT JOIN pending_work p USING (domain_id) GROUP BY h.domain_id, h.pending HAVING h.pending <> count(p.effect_id)`,
+  "a sink's counter of what is not known is its effects": `SELECT sink, c.unknown, e.unknown AS effects FROM sink_counters c
+    FULL JOIN (SELECT domain_id, sink, count(*) AS unknown FROM effects WHERE state = 'UNKNOWN' GROUP BY 1, 2) e USING (domain_id, sink)
+    WHERE coalesce(c.unknown, 0) <> coalesce(e.unknown, 0)`,
+  'the histogram of a window is its actors': `SELECT h.domain_id FROM domain_heads h
+    WHERE (SELECT coalesce(array_agg(ROW(w.window_calls, w.actors)::text ORDER BY w.window_calls), '{}')
+        FROM (SELECT window_calls, count(*) AS actors FROM actor_counters a
+          WHERE a.domain_id = h.domain_id AND a.window_start = h.window_start AND a.window_calls > 0 GROUP BY 1) w)
+      <> (SELECT coalesce(array_agg(ROW(s.calls, s.actors)::text ORDER BY s.calls), '{}')
+        FROM unnest(h.served_calls, h.served_actors) AS s(calls, actors))`,
   'a fence is given out once, and none is lost': `SELECT h.domain_id, h.fence_counter, count(e.fence) AS fences FROM domain_heads h
     LEFT JOIN effects e USING (domain_id) GROUP BY h.domain_id, h.fence_counter
     HAVING h.fence_counter <> count(DISTINCT e.fence) OR count(e.fence) <> count(DISTINCT e.fence)`,

@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../support/admits-all.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Effect, EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { callerOf, EXECUTOR_A, freshId, publish, RECONCILER, seedGrant } from '../support/effect-world.js';
@@ -31,6 +32,7 @@ beforeAll(async () => {
       authoritySystems: ['mail-log', 'post-office'],
       sendWindow: 1_000_000n,
       settleTime: 0n,
+      ...ADMITS_ALL,
       frozen: false,
       freezeReason: null,
       revision: 1n,

@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../support/admits-all.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
@@ -37,6 +38,7 @@ beforeAll(async () => {
       authoritySystems: ['mail-log'],
       sendWindow: 1_000_000n,
       settleTime: 0n,
+      ...ADMITS_ALL,
       frozen: false,
       freezeReason: null,
       revision: 1n,

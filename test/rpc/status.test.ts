@@ -54,6 +54,7 @@ describe('the map of reasons', () => {
       if (number < 220) return Code.RESOURCE_EXHAUSTED;
       if (number < 224) return Code.UNAVAILABLE;
       if (number === 224) return Code.DEADLINE_EXCEEDED;
+      if (number < 240) return Code.UNAVAILABLE;
       return number === 240 ? Code.DATA_LOSS : Code.INTERNAL;
     };
     for (const { name, number } of REASONS) {

@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../support/admits-all.js';
 import type { GrantRow } from '../../src/ledger/authority/records.js';
 import type { CommandBase, Decision, Outcome } from '../../src/ledger/decision.js';
 import { sha256 } from '../../src/ledger/encoding.js';
@@ -62,6 +63,7 @@ export function seedCast(store: MemoryStore, ids: Ids): void {
       authoritySystems: ['ledger'],
       sendWindow: MINUTE,
       settleTime: MINUTE,
+      ...ADMITS_ALL,
       frozen: false,
       freezeReason: null,
       revision: 1n,

@@ -1,3 +1,6 @@
+import { NO_COUNTS } from '../../src/ledger/admission/records.js';
+import { harnessActor } from '../../src/ledger/admission/admit-call.js';
+import { DEFAULT_LIMITS, DEFAULT_SERVICE_REQUESTS_PER_MINUTE } from '../../src/ledger/admission/limits.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import type { DomainHead } from '../../src/ledger/audit/records.js';
@@ -40,9 +43,12 @@ export class MemoryStore {
     frozen: false,
     freezeReason: null,
     allowStanding: true,
+    limits: DEFAULT_LIMITS,
     revision: 1n,
     createdAt: 0n,
   };
+  /** How many effects the batch that is gathered could settle. */
+  settling = 0;
   private readonly tables = new Map<TableName, Map<string, AnyRow>>();
   private readonly indexed = new Map<IndexName, Map<string, Set<string>>>();
 
@@ -53,6 +59,7 @@ export class MemoryStore {
       incarnation: 0n,
       fenceCounter: 0n,
       lastTime: 0n,
+      counters: NO_COUNTS,
     };
   }
 
@@ -77,6 +84,7 @@ export class MemoryStore {
 
   /** A working set with what a batch names, as `gatherBatch` makes one. */
   gather(all: readonly Reads[]): WorkingSet {
+    this.settling = new Set(all.flatMap((reads) => reads.effectContext ?? [])).size;
     const set = new WorkingSet({
       domainId: this.domainId,
       facts: FACTS,
@@ -163,6 +171,11 @@ function loadHarness(store: MemoryStore, set: WorkingSet, harnessId: string): vo
   load(store, set, harness.ownerKind === 'principal' ? 'principals' : 'guests', harness.ownerId);
 }
 
+function loadSink(store: MemoryStore, set: WorkingSet, sink: string): void {
+  load(store, set, 'sinks', sink);
+  load(store, set, 'sink_counters', sink);
+}
+
 function loadEntitlements(
   store: MemoryStore,
   set: WorkingSet,
@@ -206,7 +219,10 @@ const descending = (a: bigint, b: bigint): number => (a < b ? 1 : a > b ? -1 : 0
 export const GATHER: Gathering = {
   callerHarness: (store, set, spiffeId: string) => {
     const caller = load(store, set, 'callers', spiffeId);
-    if (caller?.kind === 'harness') loadHarness(store, set, caller.refId);
+    if (caller?.kind === 'harness') {
+      loadHarness(store, set, caller.refId);
+      load(store, set, 'actor_counters', harnessActor(caller.refId));
+    }
     loadIndex(store, set, 'credentialsOfSpiffeId', [spiffeId], (rows) =>
       rows
         .sort(
@@ -223,7 +239,7 @@ export const GATHER: Gathering = {
   principals: (store, set, id: string) => load(store, set, 'principals', id),
   guests: (store, set, id: string) => load(store, set, 'guests', id),
   credentials: (store, set, id: string) => load(store, set, 'credentials', id),
-  sinks: (store, set, id: string) => load(store, set, 'sinks', id),
+  sinks: (store, set, id: string) => loadSink(store, set, id),
   grants: (store, set, id: string) => load(store, set, 'grants', id),
   entitlementsById: (store, set, id: string) => load(store, set, 'entitlements', id),
   entitlements: (store, set, key: { principalId: string; action: string; resource: string }) =>
@@ -274,7 +290,8 @@ export const GATHER: Gathering = {
     }
     loadEvent(store, set, effect.eventId);
     load(store, set, 'grants', effect.grantId);
-    load(store, set, 'sinks', effect.sink);
+    loadSink(store, set, effect.sink);
+    load(store, set, 'actor_counters', harnessActor(effect.harnessId));
     load(store, set, 'harnesses', effect.harnessId);
     load(store, set, effect.actorKind === 'principal' ? 'principals' : 'guests', effect.actorId);
     loadRecord(store, set, 'tool_output', `effect-output:${id}`, 1n);
@@ -324,5 +341,11 @@ export const GATHER: Gathering = {
     ),
   actionConditions: (store, set, id: string) => load(store, set, 'action_conditions', id),
   tools: (store, set, id: string) => load(store, set, 'tools', id),
+  oldestUnknown: (store, set, sink: string) =>
+    loadIndex(store, set, 'unknownOf', [sink], (rows) =>
+      rows.sort((a, b) => descending(b.unknownAt ?? 0n, a.unknownAt ?? 0n)).slice(0, store.settling + 1),
+    ),
+  actorCounters: (store, set, id: string) => load(store, set, 'actor_counters', id),
+  shares: (_store, set) => set.loadShares({ service: DEFAULT_SERVICE_REQUESTS_PER_MINUTE, others: 0 }),
   otherDomains: (_store, set, id: string) => set.loadOtherDomain(id, false),
 };

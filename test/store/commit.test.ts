@@ -148,6 +148,7 @@ describe('a commit flight', () => {
         head: undefined,
         domain: undefined,
         createdDomains: [],
+        serviceLimit: undefined,
       });
     };
     await begin();
@@ -173,6 +174,7 @@ describe('a commit flight', () => {
       head: undefined,
       domain: undefined,
       createdDomains: [],
+      serviceLimit: undefined,
     });
     expect(statements.map(({ name }) => name)).toEqual([
       'delete_pending_work',
@@ -187,7 +189,13 @@ describe('a commit flight', () => {
       before: { seq: 1n },
       after: { seq: 1n },
     } as unknown as RowChange;
-    const log = { rows: [change], head: undefined, domain: undefined, createdDomains: [] };
+    const log = {
+      rows: [change],
+      head: undefined,
+      domain: undefined,
+      createdDomains: [],
+      serviceLimit: undefined,
+    };
     expect(() => writeStatements(DOMAIN, log)).toThrow('audit_entries is never updated');
   });
 

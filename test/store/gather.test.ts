@@ -264,6 +264,8 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     guests: ids('guests', 'guestId'),
     credentials: ids('credentials', 'credentialId'),
     sinks: ids('sinks', 'sink'),
+    oldestUnknown: ids('sinks', 'sink'),
+    actorCounters: ids('actor_counters', 'actor'),
     grants: ids('grants', 'grantId'),
     entitlementsById: ids('entitlements', 'entitlementId'),
     entitlements: scopes('principalId', ids('principals', 'principalId')),
@@ -350,6 +352,8 @@ describe('what is gathered', () => {
     'archives',
     'unsettled',
     'effectKeys',
+    'oldestUnknown',
+    'actorCounters',
     'transitions',
     'transitionsOf',
     'transitionNonces',
@@ -382,7 +386,7 @@ describe('what is gathered', () => {
   });
 
   test('every kind of read is held against the reference', () => {
-    const held: readonly string[] = [...KINDS, 'platformOperators', 'otherDomains'];
+    const held: readonly string[] = [...KINDS, 'platformOperators', 'shares', 'otherDomains'];
     expect([...held].sort()).toEqual(Object.keys(GATHER).sort());
   });
 

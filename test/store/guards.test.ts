@@ -60,7 +60,7 @@ describe('what the service may', () => {
     expect(await rightsOn('service_state')).toMatchObject({
       insert: false,
       delete: false,
-      update: ['clock_offset'],
+      update: ['clock_offset', 'requests_per_minute'],
     });
   });
 

@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../support/admits-all.js';
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import pg from 'pg';
@@ -255,6 +256,7 @@ describe('values on their way to Postgres and back', () => {
         authoritySystems: [hard, '', 'NULL', '{}'],
         sendWindow: 2n ** 53n + 1n,
         settleTime: 0n,
+        ...ADMITS_ALL,
         frozen: true,
         freezeReason: hard,
         revision: 2n ** 63n - 1n,
@@ -266,6 +268,7 @@ describe('values on their way to Postgres and back', () => {
       authoritySystems: [hard, '', 'NULL', '{}'],
       sendWindow: 2n ** 53n + 1n,
       settleTime: 0n,
+      ...ADMITS_ALL,
       frozen: true,
       freezeReason: hard,
       revision: 2n ** 63n - 1n,

@@ -1,3 +1,5 @@
+import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
+import { ADMITS_ALL } from './admits-all.js';
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { auditCodec } from '../../src/lane/audit-codec.js';
@@ -21,7 +23,8 @@ import type { TableName, Tables } from '../../src/ledger/tables.js';
 import type { Caller, EffectState } from '../../src/ledger/types.js';
 import { ConnectionPool } from '../../src/store/connection-pool.js';
 import { PgReader } from '../../src/store/pg-reader.js';
-import { insertDomain, insertHead, writeStatements } from '../../src/store/write-statements.js';
+import { insertDomain, insertHead } from '../../src/store/domain-statements.js';
+import { writeStatements } from '../../src/store/write-statements.js';
 import { createTestDatabase, type TestDatabase } from './postgres.js';
 
 export const DOMAIN = 'acme.test';
@@ -116,7 +119,13 @@ export async function openWorld(): Promise<EffectWorld> {
     },
     async seed(table, rows) {
       const changes = rows.map((after) => ({ table, before: undefined, after }));
-      const log = { rows: changes, head: undefined, domain: undefined, createdDomains: [] };
+      const log = {
+        rows: changes,
+        head: undefined,
+        domain: undefined,
+        createdDomains: [],
+        serviceLimit: undefined,
+      };
       for (const { text, values } of writeStatements(DOMAIN, log))
         await admin.query(text, [...(values ?? [])]);
     },
@@ -144,6 +153,7 @@ async function seedDomain(world: EffectWorld): Promise<void> {
       frozen: false,
       freezeReason: null,
       allowStanding: true,
+      limits: DEFAULT_LIMITS,
       revision: 1n,
       createdAt: nowMicros(),
     } as const;
@@ -157,6 +167,7 @@ async function seedDomain(world: EffectWorld): Promise<void> {
       authoritySystems: ['bank-ledger'],
       sendWindow: 60_000_000n,
       settleTime: 60_000_000n,
+      ...ADMITS_ALL,
       frozen: false,
       freezeReason: null,
       revision: 1n,

@@ -1,3 +1,6 @@
+import { NO_COUNTS } from '../../src/ledger/admission/records.js';
+import { callerActor, harnessActor } from '../../src/ledger/admission/admit-call.js';
+import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import type { AuditCodec, AuditFields, DomainHead } from '../../src/ledger/audit/records.js';
 import type { DomainRow, OperatorRow } from '../../src/ledger/authority/records.js';
@@ -47,6 +50,7 @@ export function workingSet(input: WorkingSetInput = {}): WorkingSet {
       incarnation,
       fenceCounter: 0n,
       lastTime: 0n,
+      counters: NO_COUNTS,
       ...input.head,
     },
     domain: {
@@ -56,6 +60,7 @@ export function workingSet(input: WorkingSetInput = {}): WorkingSet {
       frozen: false,
       freezeReason: null,
       allowStanding: false,
+      limits: DEFAULT_LIMITS,
       revision: 1n,
       createdAt: 0n,
       ...input.domain,
@@ -63,10 +68,24 @@ export function workingSet(input: WorkingSetInput = {}): WorkingSet {
   });
   for (const [table, rows] of entries(input.rows)) for (const row of rows) set.loadRow(table, row);
   for (const [table, keys] of entries(input.absent)) for (const key of keys) set.markKey(table, key);
+  markCounters(set, input);
   for (const [name, keys] of entries(input.indexes)) for (const key of keys) loadIndex(set, input, name, key);
   for (const [id, row] of Object.entries(input.platformOperators ?? {})) set.loadPlatformOperator(id, row);
   for (const [id, exists] of Object.entries(input.otherDomains ?? {})) set.loadOtherDomain(id, exists);
   return set;
+}
+
+/** What callers and sinks are counted by comes with them, as in a gathering; no call was counted unless rows say so. */
+function markCounters(set: WorkingSet, { rows, absent, platformOperators }: WorkingSetInput): void {
+  for (const { harnessId } of rows?.harnesses ?? []) set.markKey('actor_counters', [harnessActor(harnessId)]);
+  const callers = [
+    ...(rows?.callers ?? []).map(({ spiffeId }) => spiffeId),
+    ...(rows?.operators ?? []).map(({ spiffeId }) => spiffeId),
+    ...(absent?.callers ?? []).map(([spiffeId]) => String(spiffeId)),
+    ...Object.keys(platformOperators ?? {}),
+  ];
+  for (const spiffeId of callers) set.markKey('actor_counters', [callerActor(spiffeId)]);
+  for (const { sink } of rows?.sinks ?? []) set.markKey('sink_counters', [sink]);
 }
 
 function loadIndex(set: WorkingSet, input: WorkingSetInput, name: IndexName, key: readonly KeyPart[]): void {

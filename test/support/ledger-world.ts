@@ -1,3 +1,5 @@
+import { harnessActor } from '../../src/ledger/admission/admit-call.js';
+import { DEFAULT_LIMITS, DEFAULT_SERVICE_REQUESTS_PER_MINUTE } from '../../src/ledger/admission/limits.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import type { AuditFields, DomainHead } from '../../src/ledger/audit/records.js';
 import type { DomainRow, OperatorRow } from '../../src/ledger/authority/records.js';
@@ -33,12 +35,16 @@ export class LedgerWorld {
     frozen: false,
     freezeReason: null,
     allowStanding: false,
+    limits: DEFAULT_LIMITS,
     revision: 1n,
     createdAt: 0n,
   };
   head: DomainHead | undefined;
   readonly platformOperators = new Map<string, OperatorRow>();
   readonly otherDomains = new Set<string>();
+  /** The service's limit, and the sum of the shares of the other domains. */
+  serviceLimit = DEFAULT_SERVICE_REQUESTS_PER_MINUTE;
+  othersShares = 0;
   readonly rows: Rows = {};
 
   /** Puts rows there. */
@@ -74,6 +80,7 @@ export class LedgerWorld {
     this.head = changes.head ?? this.head;
     this.domain = changes.domain ?? this.domain;
     for (const { domainId } of changes.createdDomains) this.otherDomains.add(domainId);
+    this.serviceLimit = changes.serviceLimit ?? this.serviceLimit;
     return outcome;
   }
 
@@ -93,6 +100,7 @@ export class LedgerWorld {
     });
     this.gatherRecords(set, reads);
     this.gatherIndexes(set, reads);
+    if (reads.shares) set.loadShares({ service: this.serviceLimit, others: this.othersShares });
     return set;
   }
 
@@ -109,6 +117,8 @@ export class LedgerWorld {
       ['guests', reads.guests],
       ['credentials', reads.credentials],
       ['sinks', reads.sinks],
+      ['sink_counters', reads.sinks],
+      ['actor_counters', reads.actorCounters],
       ['grants', reads.grants],
       ['entitlements', reads.entitlementsById],
       ['operators', reads.operators],
@@ -125,7 +135,10 @@ export class LedgerWorld {
     for (const [table, keys] of tables) for (const key of keys ?? []) this.load(set, table, key);
     for (const spiffeId of reads.callerHarness ?? []) {
       const row = this.find('callers', { spiffeId });
-      if (row?.kind === 'harness') this.loadHarness(set, row.refId);
+      if (row?.kind === 'harness') {
+        this.loadHarness(set, row.refId);
+        this.load(set, 'actor_counters', harnessActor(row.refId));
+      }
       this.loadIndex(set, 'credentialsOfSpiffeId', [spiffeId]);
     }
     for (const harnessId of reads.harnesses ?? []) this.loadHarness(set, harnessId);

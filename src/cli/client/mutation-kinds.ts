@@ -1,6 +1,7 @@
 import { clone, create, type DescMessage, fromBinary, type Message } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type { AdminCommand } from '../../gen/surety/authority/v1/command_pb.js';
+import { type Limits, LimitsSchema } from '../../gen/surety/authority/v1/records_pb.js';
 import {
   PossessionStatementSchema,
   RecordStatus,
@@ -85,6 +86,12 @@ function prove(summary: string, creates: boolean): MutationKind {
   };
 }
 
+/** The limits that a mutation gives; what is 0 stays. */
+function changedLimits({ actorRequestsPerMinute, pendingCeiling, fairnessBurst, maxHops }: Fields): Fields {
+  const given = { actorRequestsPerMinute, pendingCeiling, fairnessBurst, maxHops };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== 0));
+}
+
 const revokeOnce: Change = ({ revokeTime }, _mutation, { now }) =>
   revokeTime === undefined ? { revokeTime: now } : undefined;
 
@@ -121,6 +128,23 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
     })),
     target: ({ sink }, domainId) =>
       sink === '' ? { kind: 'domain', id: domainId } : { kind: 'sink', id: String(sink) },
+  },
+  setLimits: changeDomain("changes a domain's limits; what is 0 stays", ({ limits }, mutation) => ({
+    limits: Object.assign(clone(LimitsSchema, limits as Limits), changedLimits(mutation)),
+  })),
+  setShare: changeDomain(
+    "changes a domain's share of the service's limit; by an operator of all domains",
+    ({ limits }, { requestsPerMinute }) => ({
+      limits: Object.assign(clone(LimitsSchema, limits as Limits), { requestsPerMinute }),
+    }),
+  ),
+  setServiceLimit: changeDomain(
+    "changes the service's limit; a command of the service's own domain",
+    (_before, { requestsPerMinute }) => ({ serviceRequestsPerMinute: requestsPerMinute }),
+  ),
+  resetBreaker: {
+    ...changeDomain("closes a sink's circuit breaker", () => undefined),
+    target: ({ sink }) => ({ kind: 'sink', id: String(sink) }),
   },
   putPrincipal: put('principal', 'makes or changes a principal', 'principalId'),
   putGuest: put('guest', 'makes or changes a guest', 'guestId'),

@@ -1,4 +1,5 @@
 import type { ActionEventKind, ActionState, FailureReason, ReceiptClass } from '../action/states.js';
+import type { DomainCounters } from '../admission/records.js';
 import type { Digest, EffectState, Micros, StateSource } from '../types.js';
 import type { Reason } from '../refusal.js';
 
@@ -11,6 +12,8 @@ export interface DomainHead {
   /** Fences given out in the present incarnation. */
   readonly fenceCounter: bigint;
   readonly lastTime: Micros;
+  /** What the domain has let through (authority.md, Admission). */
+  readonly counters: DomainCounters;
 }
 
 export type AuditKind =

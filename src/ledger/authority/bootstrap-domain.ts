@@ -1,3 +1,4 @@
+import { DEFAULT_LIMITS } from '../admission/limits.js';
 import { canonicalDigest } from '../encoding.js';
 import type { Draft } from '../working-set.js';
 import type { DomainRow, OperatorRow } from './records.js';
@@ -20,6 +21,7 @@ export function firstDomain(createdAt: bigint): DomainRow {
     frozen: false,
     freezeReason: null,
     allowStanding: false,
+    limits: DEFAULT_LIMITS,
     revision: 1n,
     createdAt,
   };

@@ -1,3 +1,4 @@
+import { countSafetyCall } from '../admission/admit-call.js';
 import { accept, type CommandBase, type Decision } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import { mergeReads } from '../reads.js';
@@ -74,6 +75,7 @@ export const executeCommand: Decision<ExecuteCommand, ExecutedCommand> = {
       draft.domain.policyRevision,
       "The policy revision is not the domain's current one.",
     );
+    countSafetyCall(draft, undefined);
     return accept({ row: execute(draft, command, operator), duplicate: false });
   },
 };

@@ -20,7 +20,11 @@ import { type PutTool, putTool } from './commands/put-tool.js';
 import { type RevokeCredential, revokeCredential } from './commands/revoke-credential.js';
 import { type RevokeEntitlement, revokeEntitlement } from './commands/revoke-entitlement.js';
 import { type RevokeGrant, revokeGrant } from './commands/revoke-grant.js';
+import { type ResetBreaker, resetBreaker } from './commands/reset-breaker.js';
 import { type SetFreeze, setFreeze } from './commands/set-freeze.js';
+import { type SetLimits, setLimits } from './commands/set-limits.js';
+import { type SetServiceLimit, setServiceLimit } from './commands/set-service-limit.js';
+import { type SetShare, setShare } from './commands/set-share.js';
 import { type UpdateDomain, updateDomain } from './commands/update-domain.js';
 import type { MutationRule } from './mutation-rule.js';
 
@@ -32,6 +36,10 @@ export type Mutation =
   | BumpPolicyRevision
   | BumpRevocationEpoch
   | SetFreeze
+  | SetLimits
+  | SetShare
+  | SetServiceLimit
+  | ResetBreaker
   | PutPrincipal
   | PutGuest
   | PutHarness
@@ -60,6 +68,10 @@ const RULES: { readonly [K in MutationKind]: MutationRule<Extract<Mutation, { ki
   bump_policy_revision: bumpPolicyRevision,
   bump_revocation_epoch: bumpRevocationEpoch,
   set_freeze: setFreeze,
+  set_limits: setLimits,
+  set_share: setShare,
+  set_service_limit: setServiceLimit,
+  reset_breaker: resetBreaker,
   put_principal: putPrincipal,
   put_guest: putGuest,
   put_harness: putHarness,

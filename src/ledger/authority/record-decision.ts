@@ -16,8 +16,7 @@ export interface RecordedDecision {
 }
 
 /**
- * Records what was decided, and that in the log; the same denial within 60 s is answered from the stored one.
- * Needs the read `denials: [denialKey(question)]`.
+ * Records what was decided, and that in the log. Ask `repeatedDenial` before.
  *
  * @param ids minted by the caller: a retry of the lane reuses them
  */
@@ -26,10 +25,7 @@ export function recordDecision(
   ids: { readonly decisionId: string; readonly commandId: string },
   question: PolicyQuestion,
   verdict: PolicyVerdict,
-): RecordedDecision {
-  const stored = verdict.allowed ? undefined : repeatedDenial(draft, question, verdict);
-  if (stored) return { decision: stored, duplicate: true };
-
+): DecisionRow {
   const { harnessId, actorId } = verdict.subject;
   const { action, resource } = question;
   const reason = verdict.allowed ? undefined : verdict.refusal.reason;
@@ -66,14 +62,19 @@ export function recordDecision(
     auditSeq: seq,
   };
   draft.put('decisions', decision);
-  return { decision, duplicate: false };
+  return decision;
 }
 
-function repeatedDenial(
+/**
+ * The stored denial that answers the same one within 60 s; it costs nothing. Needs the read
+ * `denials: [denialKey(question)]`.
+ */
+export function repeatedDenial(
   draft: Draft,
   question: PolicyQuestion,
-  verdict: Extract<PolicyVerdict, { allowed: false }>,
+  verdict: PolicyVerdict,
 ): DecisionRow | undefined {
+  if (verdict.allowed) return undefined;
   return draft
     .find('denialsOf', denialKey(question))
     .find(

@@ -1,3 +1,4 @@
+import type { DomainLimits } from '../admission/records.js';
 import type {
   ActorKind,
   CallerKind,
@@ -18,6 +19,7 @@ export interface DomainRow {
   readonly frozen: boolean;
   readonly freezeReason: string | null;
   readonly allowStanding: boolean;
+  readonly limits: DomainLimits;
   readonly revision: bigint;
   readonly createdAt: Micros;
 }
@@ -28,6 +30,14 @@ export interface SinkRow {
   readonly authoritySystems: readonly string[];
   readonly sendWindow: Micros;
   readonly settleTime: Micros;
+  /** So many executions that fail in a row open the circuit breaker. */
+  readonly breakerThreshold: number;
+  /** How long it stays open before one execution may try. */
+  readonly breakerReset: Micros;
+  /** So many UNKNOWN effects stop new ones. */
+  readonly unknownCeiling: number;
+  /** An effect that is UNKNOWN for longer stops new ones. */
+  readonly unknownAge: Micros;
   readonly frozen: boolean;
   readonly freezeReason: string | null;
   readonly revision: bigint;

@@ -1,4 +1,6 @@
+import { countSafetyCall, harnessActor } from '../admission/admit-call.js';
 import { currentActor } from '../authority/current-actor.js';
+import { CANCEL_ACTION } from '../authority/decide.js';
 import { useDecision, usableDecision } from '../authority/usable-decision.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { sha256 } from '../encoding.js';
@@ -10,9 +12,6 @@ import { stateConflict } from './rules/from-state.js';
 import { archivedRefusal } from './tombstone.js';
 import type { TransitionReply } from './transition-command.js';
 import { verifiedEffect } from './verified-effect.js';
-
-/** The action that a cancel's decision is for; its resource is the effect's id. */
-export const CANCEL_ACTION = 'effect.cancel';
 
 /** A cancel sends nothing: the request digest of its decision is the SHA-256 of nothing. */
 const NOTHING = sha256('');
@@ -65,6 +64,7 @@ export const cancelEffect: Decision<CancelEffectCommand, TransitionReply> = {
     });
     if ('refused' in usable) return refuse(usable.refused);
     useDecision(draft, usable.decision, `${CANCEL_ACTION}:${effect.effectId}`);
+    countSafetyCall(draft, harnessActor(effect.harnessId));
     releasePendingWork(draft, effect.effectId);
     const next = takeStep(
       draft,

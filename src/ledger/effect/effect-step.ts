@@ -1,3 +1,4 @@
+import { noteStep } from '../admission/note-step.js';
 import type { AuditKind, EffectAudit } from '../audit/records.js';
 import type { AuditPosition, Draft } from '../working-set.js';
 import type { EffectRow } from './records.js';
@@ -28,7 +29,7 @@ export type EffectChange = Partial<
 
 /**
  * Takes an effect one step on: its row and its audit entry, with the effect's own contiguous step number
- * (effects.md, Completeness).
+ * (effects.md, Completeness), and what it tells of the sink.
  */
 export function takeStep(draft: Draft, effect: EffectRow, change: EffectChange, audit: StepAudit): EffectRow {
   const changed = { ...effect, ...change, step: effect.step + 1n };
@@ -42,6 +43,7 @@ export function takeStep(draft: Draft, effect: EffectRow, change: EffectChange, 
     stateLeaf: position.leaf,
   };
   draft.put('effects', next);
+  noteStep(draft, effect, next);
   return next;
 }
 

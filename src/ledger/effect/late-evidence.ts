@@ -1,3 +1,4 @@
+import { countSafetyCall, harnessActor } from '../admission/admit-call.js';
 import { type Outcome, refuse, refuseRecorded } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import type { Refusal } from '../refusal.js';
@@ -35,6 +36,7 @@ export function recordLateEvidence(
 
   const contradicts = isTerminal(effect.state) && command.proof.statement.toState !== effect.state;
   const disputed = effect.disputed || contradicts;
+  countSafetyCall(draft, harnessActor(effect.harnessId));
   spendNonce(draft, at);
   const next = takeLateStep(
     draft,

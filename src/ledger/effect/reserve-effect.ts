@@ -1,7 +1,9 @@
+import { type ActorKey, admitCall, harnessActor } from '../admission/admit-call.js';
+import { admitReservation } from '../admission/admit-effect.js';
 import { actingSubject, decidePolicy, deniedAfterAll, type PolicyVerdict } from '../authority/policy.js';
 import { denialKey, type PolicyQuestion } from '../authority/policy-question.js';
 import { grantConsumptionRefusal, grantShapeRefusal, type GrantHolder } from '../authority/grant-rules.js';
-import { recordDecision } from '../authority/record-decision.js';
+import { recordDecision, repeatedDenial } from '../authority/record-decision.js';
 import type { GrantRow } from '../authority/records.js';
 import {
   accept,
@@ -62,6 +64,7 @@ export const reserveEffect: Decision<ReserveEffectCommand, ReserveEffectReply> =
     events: [command.eventId],
     grants: [command.grantId],
     sinks: [command.outputSink],
+    oldestUnknown: [command.outputSink],
     effectIdentities: [identityOf(command)],
     effectKeys: [{ sink: command.outputSink, keyDigest: effectKeyDigest(command) }],
     denials: [denialKey(questionOf(command, undefined))],
@@ -72,6 +75,8 @@ export const reserveEffect: Decision<ReserveEffectCommand, ReserveEffectReply> =
 function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outcome<ReserveEffectReply> {
   const asker = actingSubject(draft, command.caller);
   if (!asker) return refuse(refusal('CALLER_UNKNOWN', 'The caller is not a harness of the domain.'));
+
+  const actor = harnessActor(asker.harnessId);
 
   // Rule 1.
   const stored = draft.find('effectOfIdentity', identityOf(command))[0];
@@ -91,7 +96,7 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   // Rule 4: recorded whether it allows or denies.
   const question = questionOf(command, event);
   const verdict = decidePolicy(draft, question);
-  if (!verdict.allowed) return recordedDenial(draft, command, question, verdict, verdict.refusal);
+  if (!verdict.allowed) return recordedDenial(draft, command, actor, question, verdict, verdict.refusal);
 
   // Rule 5, and the freeze: nothing is written.
   const keyDigest = effectKeyDigest(command);
@@ -108,9 +113,11 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   // Rule 6.
   const exhausted = grantConsumptionRefusal(grant, draft.domain, verdict.actor.harness);
   if (exhausted)
-    return recordedDenial(draft, command, question, deniedAfterAll(verdict, exhausted), exhausted);
+    return recordedDenial(draft, command, actor, question, deniedAfterAll(verdict, exhausted), exhausted);
 
-  // Rule 7, admission, has its place here: its refusals cost nothing.
+  // Rule 7: its refusals cost nothing.
+  const held = admitReservation(draft, command.outputSink, actor);
+  if (held) return refuse(held);
 
   // Rule 8.
   recordDecision(draft, command, question, verdict);
@@ -155,15 +162,22 @@ function missingRow(): Refusal {
   return refusal('GRANT_MISSING', 'The grant does not exist.');
 }
 
-/** A denial commits the recorded decision and its audit entry, and nothing else. */
+/**
+ * A denial commits the recorded decision and its audit entry, and nothing else; it counts against the actor's quota, and is
+ * not even recorded where that is used up.
+ */
 function recordedDenial(
   draft: Draft,
   command: ReserveEffectCommand,
+  actor: ActorKey,
   question: PolicyQuestion,
   verdict: PolicyVerdict,
   refused: Refusal,
 ): Outcome<ReserveEffectReply> {
-  const { decision } = recordDecision(draft, command, question, verdict);
+  const stored = repeatedDenial(draft, question, verdict);
+  const held = stored ? undefined : admitCall(draft, actor);
+  if (held) return refuse(held);
+  const decision = stored ?? recordDecision(draft, command, question, verdict);
   const metadata = { ...refused.metadata, decision_id: decision.decisionId };
   return refuseRecorded({ ...refused, metadata });
 }

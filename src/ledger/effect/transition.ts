@@ -1,3 +1,4 @@
+import { countSafetyCall, harnessActor } from '../admission/admit-call.js';
 import { accept, type Decision, type Outcome, refuse } from '../decision.js';
 import type { ProvenanceRow } from '../provenance/records.js';
 import { type Refusal, refusal } from '../refusal.js';
@@ -128,7 +129,8 @@ function decide<K extends EvidenceKind>(
     nonceRefusal(draft, at);
   if (refused) return refuse(refused);
 
-  // Rule 13.
+  // Rule 13; a start was counted when it was admitted.
+  if (kind.rpc !== 'start') countSafetyCall(draft, harnessActor(effect.harnessId));
   return accept({ ...step(draft, at, advance), duplicate: false });
 }
 

@@ -1,3 +1,4 @@
+import { admitCall, harnessActor } from '../admission/admit-call.js';
 import { type Actor, currentActor } from '../authority/current-actor.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { sameDigest } from '../encoding.js';
@@ -20,12 +21,6 @@ import type { Draft } from '../working-set.js';
 import { eventDigest } from './event-digest.js';
 import type { EventRow } from './records.js';
 import { eventNotVisible, maySeeEvent, type PublishedEvent, publishedEvent } from './visible-event.js';
-
-/**
- * How far an event may be from one that nothing led to (authority.md, Admission: loop fence). Agents that answer each
- * other's events stop here; work that people ask for takes a few hops.
- */
-export const MAX_HOPS = 16;
 
 /** Publishes an immutable event with its provenance origin. */
 export interface PublishEventCommand extends CommandBase {
@@ -76,6 +71,8 @@ export const publishEvent: Decision<PublishEventCommand, PublishEventReply> = {
     if (refused) return refuse(refused);
     const parent = parentHops(draft, command, actor);
     if ('refused' in parent) return refuse(parent.refused);
+    const held = admitCall(draft, harnessActor(actor.harness.harnessId));
+    if (held) return refuse(held);
     return accept({ ...publish(draft, command, actor, content, parent.hops), duplicate: false });
   },
 };
@@ -210,7 +207,10 @@ function deadlineRefusal(draft: Draft, command: PublishEventCommand): Refusal | 
   return refusal('EVENT_DEADLINE_PASSED', 'The effect deadline has passed.');
 }
 
-/** The parent's hops + 1; only who may see an event may name it as a parent. */
+/**
+ * authority.md, Admission: loop fence. The parent's hops + 1, up to the domain's ceiling; only who may see an event may name it
+ * as a parent.
+ */
 function parentHops(
   draft: Draft,
   command: PublishEventCommand,
@@ -220,10 +220,11 @@ function parentHops(
   const parent = draft.get('events', command.parentEventId);
   if (!parent || !maySeeEvent(parent, actor.harness.harnessId)) return { refused: eventNotVisible() };
   const hops = parent.hops + 1;
-  if (hops <= MAX_HOPS) return { hops };
+  const { maxHops } = draft.domain.limits;
+  if (hops <= maxHops) return { hops };
   return {
     refused: refusal('QUOTA_EXHAUSTED', 'Too many events led to this one.', {
-      metadata: { limit: String(MAX_HOPS) },
+      metadata: { limit: String(maxHops) },
       resource: { type: 'quota', name: 'event_hops' },
     }),
   };

@@ -1,3 +1,4 @@
+import { countSafetyCall } from '../admission/admit-call.js';
 import { accept, type CommandBase, type Decision } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import { refusal } from '../refusal.js';
@@ -42,6 +43,7 @@ export const renewWorkload: Decision<RenewWorkload, RenewedWorkload> = {
       throw new Refused(refusal('PROOF_SIGNATURE_INVALID', message, { metadata: { rule: 'key' } }));
     }
     requireSelfRenewable(draft, row, proved);
+    countSafetyCall(draft, undefined);
     const renewed = renewRegistration(draft, row, proved);
     appendVersion(draft, renewed, {
       actorSpiffeId: caller.spiffeId,

@@ -1,3 +1,4 @@
+import { type ActorKey, callerActor, harnessActor } from '../admission/admit-call.js';
 import { currentReader, type ReaderKind } from '../audit/current-reader.js';
 import { type Actor, currentActor } from '../authority/current-actor.js';
 import type { Reads } from '../reads.js';
@@ -18,7 +19,11 @@ const REGISTRARS: readonly ReaderKind[] = ['operator'];
 export function registrarReads({ caller, as }: Registrar): Reads {
   return as === 'harness'
     ? { callerHarness: [caller.spiffeId] }
-    : { operators: [caller.spiffeId], platformOperators: [caller.spiffeId] };
+    : {
+        operators: [caller.spiffeId],
+        platformOperators: [caller.spiffeId],
+        actorCounters: [callerActor(caller.spiffeId)],
+      };
 }
 
 /** A harness is current in every respect; an operator is one of this domain, which is active. */
@@ -33,4 +38,9 @@ export function currentRegistrar(
     return { refused: refusal('DOMAIN_INACTIVE', 'The domain is not active.') };
   }
   return { actor: undefined };
+}
+
+/** Whose quota the record counts against. */
+export function registrarActor({ caller }: Registrar, actor: Actor | undefined): ActorKey {
+  return actor ? harnessActor(actor.harness.harnessId) : callerActor(caller.spiffeId);
 }

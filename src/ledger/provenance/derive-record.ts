@@ -1,10 +1,11 @@
+import { admitCall } from '../admission/admit-call.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import { mergeReads } from '../reads.js';
 import { type Refusal, refusal } from '../refusal.js';
 import type { Draft } from '../working-set.js';
 import { type Clearance, clearanceReads, clearanceRefusal, receiptRow } from './clearance.js';
-import { currentRegistrar, type Registrar, registrarReads } from './current-registrar.js';
+import { currentRegistrar, type Registrar, registrarActor, registrarReads } from './current-registrar.js';
 import {
   derivationDifference,
   derivationViolations,
@@ -51,7 +52,9 @@ export const deriveRecord: Decision<DeriveRecordCommand, DeriveRecordReply> = {
     if ('refused' in judged) return refuse(judged.refused);
     const { policyRevision } = judged;
     const { caller, clearances } = command;
-    const refused = clearanceRefusal(draft, command, clearances, caller.spiffeId, policyRevision);
+    const refused =
+      clearanceRefusal(draft, command, clearances, caller.spiffeId, policyRevision) ??
+      admitCall(draft, registrarActor(command, registrar.actor));
     if (refused) return refuse(refused);
     const cleared = clearances.length > 0;
     const derived = derivedRecord(draft.domainId, command, {

@@ -1,7 +1,8 @@
+import { admitCall } from '../admission/admit-call.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { type Refusal, refusal } from '../refusal.js';
 import type { Draft } from '../working-set.js';
-import { currentRegistrar, type Registrar, registrarReads } from './current-registrar.js';
+import { currentRegistrar, type Registrar, registrarActor, registrarReads } from './current-registrar.js';
 import {
   type OriginContent,
   originDifference,
@@ -43,7 +44,9 @@ export const registerOrigin: Decision<RegisterOriginCommand, RegisterOriginReply
     const stored = storedRecord(draft, versionKey(command));
     if (stored) return answerStored(stored.record, command);
     const refused =
-      predecessorRefusal(draft, command) ?? originRefusal(draft, command.origin, registrar.actor);
+      predecessorRefusal(draft, command) ??
+      originRefusal(draft, command.origin, registrar.actor) ??
+      admitCall(draft, registrarActor(command, registrar.actor));
     if (refused) return refuse(refused);
     const record = originRecord(draft, command);
     putRecord(draft, record);

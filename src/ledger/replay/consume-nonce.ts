@@ -1,3 +1,4 @@
+import { admitCall, callerActor } from '../admission/admit-call.js';
 import { currentReader } from '../audit/current-reader.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { type Refusal, refusal } from '../refusal.js';
@@ -43,6 +44,7 @@ export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
     owners: [command.caller.spiffeId],
     replayNonces: [command.nonceKey],
     replayCallers: [command.caller.spiffeId],
+    actorCounters: [callerActor(command.caller.spiffeId)],
   }),
   decide: (draft, command) => {
     const refused = callerRefusal(draft, command.caller);
@@ -65,6 +67,8 @@ export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
         }),
       );
     }
+    const held = admitCall(draft, callerActor(spiffeId));
+    if (held) return refuse(held);
     draft.put('replay_callers', live.row);
     draft.put('replay_nonces', {
       nonceKey: command.nonceKey,

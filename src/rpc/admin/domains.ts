@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { DomainSchema, type Sink, SinkSchema } from '../../gen/surety/authority/v1/records_pb.js';
 import { notVisible } from '../../ledger/audit/current-reader.js';
+import type { DomainLimits } from '../../ledger/admission/records.js';
 import type { DomainRow, SinkRow } from '../../ledger/authority/records.js';
 import { Refused } from '../../ledger/run-decision.js';
 import { PageBudget } from '../fill-page.js';
@@ -9,7 +10,13 @@ import { type Page, type RecordList, readPage } from '../paged-list.js';
 import { requireReader } from '../reader-access.js';
 import { wireDomain, wireSink } from './wire-records.js';
 
-type NamedDomain = DomainRow & { readonly domainId: string };
+/** A domain as the statements read it: its limits lie beside its other columns. */
+type NamedDomain = Omit<DomainRow, 'limits'> &
+  DomainLimits & {
+    readonly domainId: string;
+    /** The service's limit where it is the service's own domain, else 0. */
+    readonly serviceRequestsPerMinute: number;
+  };
 type NamedSink = SinkRow & { readonly domainId: string };
 
 /** A domain has a handful of sinks; no answer grows without limit, and one domain must fit behind a full page. */
@@ -61,8 +68,9 @@ async function withSinks(tools: HandlerTools, domains: readonly NamedDomain[]) {
   return domains.map((domain) =>
     wireDomain(
       domain.domainId,
-      domain,
+      { ...domain, limits: limitsOf(domain) },
       shownSinks(sinks.filter((sink) => sink.domainId === domain.domainId)),
+      domain.serviceRequestsPerMinute,
     ),
   );
 }
@@ -76,4 +84,9 @@ function shownSinks(rows: readonly SinkRow[]): Sink[] {
     shown.push(sink);
   }
   return shown;
+}
+
+function limitsOf(domain: NamedDomain): DomainLimits {
+  const { requestsPerMinute, actorRequestsPerMinute, pendingCeiling, fairnessBurst, maxHops } = domain;
+  return { requestsPerMinute, actorRequestsPerMinute, pendingCeiling, fairnessBurst, maxHops };
 }

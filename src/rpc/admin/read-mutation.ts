@@ -15,6 +15,7 @@ import {
   ToolSchema,
 } from '../../gen/surety/authority/v1/records_pb.js';
 import { isTrustDomain } from '../../identity/spiffe-id.js';
+import { DEFAULT_REQUESTS_PER_MINUTE } from '../../ledger/admission/limits.js';
 import type { Mutation } from '../../ledger/authority/mutations.js';
 import { readProved } from '../read-proved.js';
 import type { Violations } from '../validate.js';
@@ -69,9 +70,14 @@ export async function readMutation(
 }
 
 const READERS: { readonly [C in Case]: ReadMutation<C> } = {
-  createDomain: (v, { domainId, allowStandingRegistrations }) => {
+  createDomain: (v, { domainId, allowStandingRegistrations, requestsPerMinute }) => {
     if (!isTrustDomain(domainId)) v.refuse('domain_id', 'must be a SPIFFE trust domain');
-    return { kind: 'create_domain', newDomainId: domainId, allowStanding: allowStandingRegistrations };
+    return {
+      kind: 'create_domain',
+      newDomainId: domainId,
+      allowStanding: allowStandingRegistrations,
+      requestsPerMinute: requestsPerMinute === 0 ? DEFAULT_REQUESTS_PER_MINUTE : requestsPerMinute,
+    };
   },
   updateDomain: (v, { status, allowStandingRegistrations }) => ({
     kind: 'update_domain',
@@ -86,6 +92,16 @@ const READERS: { readonly [C in Case]: ReadMutation<C> } = {
     sink: v.optionalId('sink', sink, 1, MAX_ID_OCTETS),
     frozen,
   }),
+  setLimits: (_v, { actorRequestsPerMinute, pendingCeiling, fairnessBurst, maxHops }) => ({
+    kind: 'set_limits',
+    actorRequestsPerMinute,
+    pendingCeiling,
+    fairnessBurst,
+    maxHops,
+  }),
+  setShare: (_v, { requestsPerMinute }) => ({ kind: 'set_share', requestsPerMinute }),
+  setServiceLimit: (_v, { requestsPerMinute }) => ({ kind: 'set_service_limit', requestsPerMinute }),
+  resetBreaker: (v, { sink }) => ({ kind: 'reset_breaker', sink: v.id('sink', sink, 1, MAX_ID_OCTETS) }),
   putPrincipal: (v, { principal = create(PrincipalSchema) }) => ({
     kind: 'put_principal',
     principalId: v.at('principal').id('principal_id', principal.principalId, 1, MAX_ID_OCTETS),

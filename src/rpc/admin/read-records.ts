@@ -7,6 +7,13 @@ import type {
   Sink,
 } from '../../gen/surety/authority/v1/records_pb.js';
 import { isTrustDomain } from '../../identity/spiffe-id.js';
+import {
+  DEFAULT_BREAKER_RESET,
+  DEFAULT_BREAKER_THRESHOLD,
+  DEFAULT_UNKNOWN_AGE,
+  DEFAULT_UNKNOWN_CEILING,
+  MAX_LIMIT,
+} from '../../ledger/admission/limits.js';
 import { WILDCARD } from '../../ledger/authority/grant-rules.js';
 import type { Mutation } from '../../ledger/authority/mutations.js';
 import { DAY, HOUR, MINUTE, type Micros, SECOND } from '../../ledger/types.js';
@@ -20,10 +27,12 @@ const MAX_SINK_SYSTEMS = 16;
 const MIN_SYSTEM_OCTETS = 3;
 const DEFAULT_SEND_WINDOW: Micros = MINUTE;
 const DEFAULT_SETTLE_TIME: Micros = MINUTE;
+/** Longer than anybody waits for a reconciliation; a sink that is to have no objective gets this one. */
+const MAX_UNKNOWN_AGE: Micros = 366n * DAY;
 const MAX_ASSURANCE_OCTETS = 64;
 const MAX_SCOPES = 64;
 
-/** Reads a sink; each of its two times has a default. */
+/** Reads a sink; each of its times and ceilings has a default. */
 export function readSink(v: Violations, sink: Sink): Mutation {
   const systems = { min: 1, max: MAX_SINK_SYSTEMS, minOctets: MIN_SYSTEM_OCTETS, maxOctets: MAX_ID_OCTETS };
   return {
@@ -32,7 +41,18 @@ export function readSink(v: Violations, sink: Sink): Mutation {
     authoritySystems: v.textSet('authority_systems', sink.authoritySystems, systems),
     sendWindow: v.optionalDuration('send_window', sink.sendWindow, SECOND, HOUR) ?? DEFAULT_SEND_WINDOW,
     settleTime: v.optionalDuration('settle_time', sink.settleTime, 0n, DAY) ?? DEFAULT_SETTLE_TIME,
+    breakerThreshold: readCeiling(v, 'breaker_threshold', sink.breakerThreshold, DEFAULT_BREAKER_THRESHOLD),
+    breakerReset:
+      v.optionalDuration('breaker_reset', sink.breakerReset, SECOND, DAY) ?? DEFAULT_BREAKER_RESET,
+    unknownCeiling: readCeiling(v, 'unknown_ceiling', sink.unknownCeiling, DEFAULT_UNKNOWN_CEILING),
+    unknownAge:
+      v.optionalDuration('unknown_age', sink.unknownAge, SECOND, MAX_UNKNOWN_AGE) ?? DEFAULT_UNKNOWN_AGE,
   };
+}
+
+/** A ceiling that may be left out as 0. */
+function readCeiling(v: Violations, field: string, value: number, otherwise: number): number {
+  return value === 0 ? otherwise : Number(v.integer(field, BigInt(value), 1n, BigInt(MAX_LIMIT)));
 }
 
 /** Reads a harness with its owner. */

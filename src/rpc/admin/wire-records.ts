@@ -31,10 +31,12 @@ import { WIRE_BINDINGS, WIRE_OPERATOR_ROLES, WIRE_STATUSES } from '../wire-enums
 
 /** Rows of authority as the contract shows them. */
 
+/** @param serviceRequestsPerMinute the service's limit, for its own domain; else 0 */
 export function wireDomain(
   domainId: string,
   row: DomainRow,
   sinks: readonly Sink[],
+  serviceRequestsPerMinute: number,
 ): MessageInitShape<typeof DomainSchema> {
   return {
     domainId,
@@ -46,6 +48,8 @@ export function wireDomain(
     allowStandingRegistrations: row.allowStanding,
     sinks: [...sinks],
     revision: row.revision,
+    limits: { ...row.limits },
+    serviceRequestsPerMinute,
   };
 }
 
@@ -55,6 +59,10 @@ export function wireSink(row: SinkRow): MessageInitShape<typeof SinkSchema> {
     authoritySystems: [...row.authoritySystems],
     sendWindow: microsToTimestamp(row.sendWindow),
     settleTime: microsToTimestamp(row.settleTime),
+    breakerThreshold: row.breakerThreshold,
+    breakerReset: microsToTimestamp(row.breakerReset),
+    unknownCeiling: row.unknownCeiling,
+    unknownAge: microsToTimestamp(row.unknownAge),
     frozen: row.frozen,
     freezeReason: row.freezeReason ?? '',
     revision: row.revision,

@@ -295,3 +295,35 @@ FOR SHARE
 
 -- name: other_domains
 SELECT t.domain_id FROM unnest($2::text[]) AS k(id) JOIN domains AS t ON t.domain_id = k.id AND $1::text IS NOT NULL
+
+-- name: actor_counters_of_callers
+SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
+CROSS JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || c.ref_id LIMIT 1) AS t
+
+-- name: actor_counters_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || e.harness_id LIMIT 1) AS t
+
+-- name: sink_counters_of_effects
+SELECT t.* FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT * FROM sink_counters WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS t
+
+-- name: oldest_unknown_of_sinks
+SELECT t.* FROM unnest($2::text[]) AS k(sink)
+CROSS JOIN LATERAL (
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND state = 'UNKNOWN' ORDER BY unknown_at LIMIT $3::integer
+) AS t
+
+-- name: service_limit
+SELECT requests_per_minute FROM service_state WHERE $1::text IS NOT NULL
+
+-- name: service_limit_locked
+SELECT requests_per_minute FROM service_state WHERE $1::text IS NOT NULL FOR NO KEY UPDATE
+
+-- name: shares
+SELECT s.requests_per_minute AS service,
+  (SELECT coalesce(sum(requests_per_minute), 0)::bigint FROM domains WHERE domain_id <> $1) AS others
+FROM service_state AS s

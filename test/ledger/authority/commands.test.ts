@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../../support/admits-all.js';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { executeCommand } from '../../../src/ledger/authority/execute-command.js';
 import type { Mutation, MutationKind } from '../../../src/ledger/authority/mutations.js';
@@ -63,7 +64,7 @@ function grant(over: Partial<Of<'create_grant'>> = {}): Mutation {
   };
 }
 function sink(over: Partial<Of<'put_sink'>> = {}): Mutation {
-  const windows = { sendWindow: 60n * SECOND, settleTime: 60n * SECOND };
+  const windows = { sendWindow: 60n * SECOND, settleTime: 60n * SECOND, ...ADMITS_ALL };
   return { kind: 'put_sink', sink: 'bank', authoritySystems: ['bank-ledger'], ...windows, ...over };
 }
 function operator(over: Partial<Of<'put_operator'>> = {}): Mutation {

@@ -233,6 +233,10 @@ describe('who may administer (authority.md, Bootstrap)', () => {
       bump_policy_revision: ['ADMIN'],
       bump_revocation_epoch: ['ADMIN'],
       set_freeze: ['ADMIN', 'FREEZER'],
+      set_limits: ['ADMIN'],
+      set_share: [],
+      set_service_limit: [],
+      reset_breaker: ['ADMIN'],
       put_principal: ['ADMIN'],
       put_guest: ['ADMIN'],
       put_harness: ['ADMIN'],
@@ -262,7 +266,12 @@ describe('who may administer (authority.md, Bootstrap)', () => {
 });
 
 describe('the service, in its own domain', () => {
-  const globex: Mutation = { kind: 'create_domain', newDomainId: 'globex.test', allowStanding: true };
+  const globex: Mutation = {
+    kind: 'create_domain',
+    newDomainId: 'globex.test',
+    allowStanding: true,
+    requestsPerMinute: 60_000,
+  };
 
   it('makes domains, once each', () => {
     const world = serviceWorld();

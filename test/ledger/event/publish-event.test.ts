@@ -1,8 +1,8 @@
+import { DEFAULT_LIMITS } from '../../../src/ledger/admission/limits.js';
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../../src/ledger/encoding.js';
 import { eventDigest } from '../../../src/ledger/event/event-digest.js';
 import {
-  MAX_HOPS,
   publishEvent,
   type PublishEventCommand,
   type PublishEventReply,
@@ -192,8 +192,12 @@ describe('publishing an event (authority.md, Records: event)', () => {
     });
 
     test('end at the ceiling', () => {
-      expect(publish(withParent(MAX_HOPS - 1), { parentEventId: 'event-1' }).event.hops).toBe(MAX_HOPS);
-      expect(refusalOf(withParent(MAX_HOPS), { parentEventId: 'event-1' })?.reason).toBe('QUOTA_EXHAUSTED');
+      expect(publish(withParent(DEFAULT_LIMITS.maxHops - 1), { parentEventId: 'event-1' }).event.hops).toBe(
+        DEFAULT_LIMITS.maxHops,
+      );
+      expect(refusalOf(withParent(DEFAULT_LIMITS.maxHops), { parentEventId: 'event-1' })?.reason).toBe(
+        'QUOTA_EXHAUSTED',
+      );
     });
 
     test('a parent that the caller may not see looks like none', () => {

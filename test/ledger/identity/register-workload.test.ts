@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../../support/admits-all.js';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { executeCommand } from '../../../src/ledger/authority/execute-command.js';
 import type { EffectRow } from '../../../src/ledger/effect/records.js';
@@ -161,6 +162,7 @@ describe('identity.md, Bound and standing', () => {
       authoritySystems: ['bank-ledger'],
       sendWindow: SECOND,
       settleTime: 0n,
+      ...ADMITS_ALL,
     });
   });
 

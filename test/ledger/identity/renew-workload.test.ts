@@ -1,3 +1,4 @@
+import { ADMITS_ALL } from '../../support/admits-all.js';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { executeCommand } from '../../../src/ledger/authority/execute-command.js';
 import { sha256 } from '../../../src/ledger/encoding.js';
@@ -164,6 +165,7 @@ describe.each(both)('identity.md, Renew, %s', (_, renew) => {
       authoritySystems: ['bank'],
       sendWindow: SECOND,
       settleTime: 0n,
+      ...ADMITS_ALL,
     });
     const standing = { parentEventId: null, grantId: null, sinks: ['bank'], renewableUntil: RENEWABLE_UNTIL };
     done(world, { kind: 'register_workload', proved: proved(standing) });

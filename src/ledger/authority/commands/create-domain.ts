@@ -1,7 +1,9 @@
+import { DEFAULT_LIMITS } from '../../admission/limits.js';
 import { Refused } from '../../run-decision.js';
 import { roleMissing } from '../current-operator.js';
 import { ADMIN_ONLY, type MutationRule, recordExists, requireRevision } from '../mutation-rule.js';
 import type { DomainRow } from '../records.js';
+import { requireShare } from './set-share.js';
 
 /** A new domain; in the service's own domain, by an operator of all domains. */
 export interface CreateDomain {
@@ -9,18 +11,22 @@ export interface CreateDomain {
   /** A SPIFFE trust domain. */
   readonly newDomainId: string;
   readonly allowStanding: boolean;
+  /** Its share of the service's limit. */
+  readonly requestsPerMinute: number;
 }
 
 /** Makes a domain (authority.md, Bootstrap): its first operators are put by the commands that follow. */
 export const createDomain: MutationRule<CreateDomain> = {
   roles: ADMIN_ONLY,
-  reads: ({ newDomainId }) => ({ otherDomains: [newDomainId] }),
-  apply: (draft, { newDomainId, allowStanding }, context) => {
+  reads: ({ newDomainId }) => ({ otherDomains: [newDomainId], shares: ['all'] }),
+  apply: (draft, { newDomainId, allowStanding, requestsPerMinute }, context) => {
     if (draft.domainId !== draft.facts.serviceDomainId || !context.operator.everywhere) {
       throw new Refused(roleMissing());
     }
     if (draft.domainExists(newDomainId)) throw new Refused(recordExists('domain', newDomainId));
     requireRevision(context, undefined);
+    const given = draft.shares.others + draft.domain.limits.requestsPerMinute;
+    requireShare(draft, requestsPerMinute, 'create_domain.requests_per_minute', given);
     const row: DomainRow = {
       status: 'active',
       policyRevision: 1n,
@@ -28,6 +34,7 @@ export const createDomain: MutationRule<CreateDomain> = {
       frozen: false,
       freezeReason: null,
       allowStanding,
+      limits: { ...DEFAULT_LIMITS, requestsPerMinute },
       revision: 1n,
       createdAt: draft.now,
     };

@@ -9,6 +9,10 @@ export interface PutSink {
   readonly authoritySystems: readonly string[];
   readonly sendWindow: Micros;
   readonly settleTime: Micros;
+  readonly breakerThreshold: number;
+  readonly breakerReset: Micros;
+  readonly unknownCeiling: number;
+  readonly unknownAge: Micros;
 }
 
 /** Creates or changes a sink. Effects that were started keep the send window that they were started with. */

@@ -1,3 +1,4 @@
+import { admitExecution } from '../../admission/admit-effect.js';
 import { harnessRefusal, ownerRefusal } from '../../authority/current-actor.js';
 import { type Refusal, refusal } from '../../refusal.js';
 import type { Draft } from '../../working-set.js';
@@ -7,7 +8,7 @@ import type { EffectRow } from '../records.js';
 
 /**
  * Transition rule 11 (effects.md), only at a start: it is not too late, nothing is frozen, whoever reserved is still in
- * force, and the event's provenance record still matches. Admission of `effect_execute` has its place behind these.
+ * force, the event's provenance record still matches, and then admission, which counts the start.
  */
 export function startConditionRefusal(draft: Draft, effect: EffectRow): Refusal | undefined {
   if (draft.now >= effect.startBefore) {
@@ -16,7 +17,8 @@ export function startConditionRefusal(draft: Draft, effect: EffectRow): Refusal 
   return (
     frozenRefusal(draft, effect.sink) ??
     reservingActorRefusal(draft, effect) ??
-    eventRecordRefusal(draft, draft.get('events', effect.eventId))
+    eventRecordRefusal(draft, draft.get('events', effect.eventId)) ??
+    admitExecution(draft, effect)
   );
 }
 

@@ -7,12 +7,14 @@ WHERE domain_id IN ($1, (SELECT service_domain_id FROM service_state)) AND spiff
 LIMIT 1
 
 -- name: domain_by_key
-SELECT * FROM domains WHERE domain_id = $1
+SELECT d.*, CASE WHEN d.domain_id = s.service_domain_id THEN s.requests_per_minute ELSE 0 END AS service_requests_per_minute
+FROM domains AS d CROSS JOIN service_state AS s WHERE d.domain_id = $1
 
 -- name: domains_page
 -- Every domain, for whoever reads in the service's own ($1).
-SELECT * FROM domains
-WHERE $1 = (SELECT service_domain_id FROM service_state) AND domain_id > $2 ORDER BY domain_id LIMIT $3::integer
+SELECT d.*, CASE WHEN d.domain_id = s.service_domain_id THEN s.requests_per_minute ELSE 0 END AS service_requests_per_minute
+FROM domains AS d CROSS JOIN service_state AS s
+WHERE $1 = s.service_domain_id AND d.domain_id > $2 ORDER BY d.domain_id LIMIT $3::integer
 
 -- name: sinks_of_domains
 -- All sinks of several domains ($1), at most $2 of each.

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/authority/v1/command.proto.
  */
 export const file_surety_authority_v1_command: GenFile = /*@__PURE__*/
-  fileDesc("CiFzdXJldHkvYXV0aG9yaXR5L3YxL2NvbW1hbmQucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEipgwKDEFkbWluQ29tbWFuZBIyCgZoZWFkZXIYASABKAsyIi5zdXJldHkuYXV0aG9yaXR5LnYxLkNvbW1hbmRIZWFkZXISOgoNY3JlYXRlX2RvbWFpbhgKIAEoCzIhLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlYXRlRG9tYWluSAASOgoNdXBkYXRlX2RvbWFpbhgLIAEoCzIhLnN1cmV0eS5hdXRob3JpdHkudjEuVXBkYXRlRG9tYWluSAASMAoIcHV0X3NpbmsYDCABKAsyHC5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dFNpbmtIABJHChRidW1wX3BvbGljeV9yZXZpc2lvbhgNIAEoCzInLnN1cmV0eS5hdXRob3JpdHkudjEuQnVtcFBvbGljeVJldmlzaW9uSAASSQoVYnVtcF9yZXZvY2F0aW9uX2Vwb2NoGA4gASgLMiguc3VyZXR5LmF1dGhvcml0eS52MS5CdW1wUmV2b2NhdGlvbkVwb2NoSAASNAoKc2V0X2ZyZWV6ZRgPIAEoCzIeLnN1cmV0eS5hdXRob3JpdHkudjEuU2V0RnJlZXplSAASOgoNcHV0X3ByaW5jaXBhbBgUIAEoCzIhLnN1cmV0eS5hdXRob3JpdHkudjEuUHV0UHJpbmNpcGFsSAASMgoJcHV0X2d1ZXN0GBUgASgLMh0uc3VyZXR5LmF1dGhvcml0eS52MS5QdXRHdWVzdEgAEjYKC3B1dF9oYXJuZXNzGBYgASgLMh8uc3VyZXR5LmF1dGhvcml0eS52MS5QdXRIYXJuZXNzSAASSQoVYnVtcF9jcmVkZW50aWFsX2Vwb2NoGBcgASgLMiguc3VyZXR5LmF1dGhvcml0eS52MS5CdW1wQ3JlZGVudGlhbEVwb2NoSAASQgoRY3JlYXRlX2NyZWRlbnRpYWwYGCABKAsyJS5zdXJldHkuYXV0aG9yaXR5LnYxLkNyZWF0ZUNyZWRlbnRpYWxIABJCChFyZXZva2VfY3JlZGVudGlhbBgZIAEoCzIlLnN1cmV0eS5hdXRob3JpdHkudjEuUmV2b2tlQ3JlZGVudGlhbEgAEj4KD3B1dF9lbnRpdGxlbWVudBgaIAEoCzIjLnN1cmV0eS5hdXRob3JpdHkudjEuUHV0RW50aXRsZW1lbnRIABJEChJyZXZva2VfZW50aXRsZW1lbnQYGyABKAsyJi5zdXJldHkuYXV0aG9yaXR5LnYxLlJldm9rZUVudGl0bGVtZW50SAASOAoMY3JlYXRlX2dyYW50GBwgASgLMiAuc3VyZXR5LmF1dGhvcml0eS52MS5DcmVhdGVHcmFudEgAEjgKDHJldm9rZV9ncmFudBgdIAEoCzIgLnN1cmV0eS5hdXRob3JpdHkudjEuUmV2b2tlR3JhbnRIABI4CgxwdXRfb3BlcmF0b3IYHiABKAsyIC5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dE9wZXJhdG9ySAASMgoJcHV0X293bmVyGB8gASgLMh0uc3VyZXR5LmF1dGhvcml0eS52MS5QdXRPd25lckgAEkIKEXJlZ2lzdGVyX3dvcmtsb2FkGCggASgLMiUuc3VyZXR5LmF1dGhvcml0eS52MS5SZWdpc3Rlcldvcmtsb2FkSAASQwoOcmVuZXdfd29ya2xvYWQYKSABKAsyKS5zdXJldHkuYXV0aG9yaXR5LnYxLlJlbmV3V29ya2xvYWRDb21tYW5kSAASPgoPcmV2b2tlX3dvcmtsb2FkGCogASgLMiMuc3VyZXR5LmF1dGhvcml0eS52MS5SZXZva2VXb3JrbG9hZEgAEjsKDnB1dF9nYXRlX3NoYXBlGEYgASgLMiEuc3VyZXR5LmF1dGhvcml0eS52MS5QdXRHYXRlU2hhcGVIABJHChRwdXRfYWN0aW9uX2NvbmRpdGlvbhhHIAEoCzInLnN1cmV0eS5hdXRob3JpdHkudjEuUHV0QWN0aW9uQ29uZGl0aW9uSAASMAoIcHV0X3Rvb2wYSCABKAsyHC5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dFRvb2xIAEIKCghtdXRhdGlvbiKTAgoNQ29tbWFuZEhlYWRlchIQCghhdWRpZW5jZRgBIAEoCRITCgtpbmNhcm5hdGlvbhgCIAEoAxIRCglkb21haW5faWQYAyABKAkSEgoKY29tbWFuZF9pZBgEIAEoCRIgChhleHBlY3RlZF9wb2xpY3lfcmV2aXNpb24YBSABKAMSIAoYZXhwZWN0ZWRfZW50aXR5X3JldmlzaW9uGAYgASgDEg4KBnJlYXNvbhgHIAEoCRIvCgtpc3N1ZWRfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkcKDENyZWF0ZURvbWFpbhIRCglkb21haW5faWQYASABKAkSJAocYWxsb3dfc3RhbmRpbmdfcmVnaXN0cmF0aW9ucxgCIAEoCCJmCgxVcGRhdGVEb21haW4SMAoGc3RhdHVzGAEgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIkChxhbGxvd19zdGFuZGluZ19yZWdpc3RyYXRpb25zGAIgASgIIjIKB1B1dFNpbmsSJwoEc2luaxgBIAEoCzIZLnN1cmV0eS5hdXRob3JpdHkudjEuU2luayIUChJCdW1wUG9saWN5UmV2aXNpb24iFQoTQnVtcFJldm9jYXRpb25FcG9jaCIpCglTZXRGcmVlemUSDAoEc2luaxgBIAEoCRIOCgZmcm96ZW4YAiABKAgiQQoMUHV0UHJpbmNpcGFsEjEKCXByaW5jaXBhbBgBIAEoCzIeLnN1cmV0eS5hdXRob3JpdHkudjEuUHJpbmNpcGFsIjUKCFB1dEd1ZXN0EikKBWd1ZXN0GAEgASgLMhouc3VyZXR5LmF1dGhvcml0eS52MS5HdWVzdCI7CgpQdXRIYXJuZXNzEi0KB2hhcm5lc3MYASABKAsyHC5zdXJldHkuYXV0aG9yaXR5LnYxLkhhcm5lc3MiKQoTQnVtcENyZWRlbnRpYWxFcG9jaBISCgpoYXJuZXNzX2lkGAEgASgJIkcKEENyZWF0ZUNyZWRlbnRpYWwSMwoKY3JlZGVudGlhbBgBIAEoCzIfLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlZGVudGlhbCIpChBSZXZva2VDcmVkZW50aWFsEhUKDWNyZWRlbnRpYWxfaWQYASABKAkiRwoOUHV0RW50aXRsZW1lbnQSNQoLZW50aXRsZW1lbnQYASABKAsyIC5zdXJldHkuYXV0aG9yaXR5LnYxLkVudGl0bGVtZW50IisKEVJldm9rZUVudGl0bGVtZW50EhYKDmVudGl0bGVtZW50X2lkGAEgASgJIjgKC0NyZWF0ZUdyYW50EikKBWdyYW50GAEgASgLMhouc3VyZXR5LmF1dGhvcml0eS52MS5HcmFudCIfCgtSZXZva2VHcmFudBIQCghncmFudF9pZBgBIAEoCSI+CgtQdXRPcGVyYXRvchIvCghvcGVyYXRvchgBIAEoCzIdLnN1cmV0eS5hdXRob3JpdHkudjEuT3BlcmF0b3IiNQoIUHV0T3duZXISKQoFb3duZXIYASABKAsyGi5zdXJldHkuYXV0aG9yaXR5LnYxLk93bmVyIioKEFJlZ2lzdGVyV29ya2xvYWQSFgoOcG9zc2Vzc2lvbl9qd3MYASABKAkiLgoUUmVuZXdXb3JrbG9hZENvbW1hbmQSFgoOcG9zc2Vzc2lvbl9qd3MYASABKAkiKQoOUmV2b2tlV29ya2xvYWQSFwoPcmVnaXN0cmF0aW9uX2lkGAEgASgJIkIKDFB1dEdhdGVTaGFwZRIyCgpnYXRlX3NoYXBlGAEgASgLMh4uc3VyZXR5LmF1dGhvcml0eS52MS5HYXRlU2hhcGUiVAoSUHV0QWN0aW9uQ29uZGl0aW9uEj4KEGFjdGlvbl9jb25kaXRpb24YASABKAsyJC5zdXJldHkuYXV0aG9yaXR5LnYxLkFjdGlvbkNvbmRpdGlvbiIyCgdQdXRUb29sEicKBHRvb2wYASABKAsyGS5zdXJldHkuYXV0aG9yaXR5LnYxLlRvb2wihwEKDUNvbW1hbmRSZXN1bHQSEgoKY29tbWFuZF9pZBgBIAEoCRIWCg5hdWRpdF9wb3NpdGlvbhgCIAEoAxIXCg9lbnRpdHlfcmV2aXNpb24YAyABKAMSFwoPcG9saWN5X3JldmlzaW9uGAQgASgDEhgKEHJldm9jYXRpb25fZXBvY2gYBSABKANCSwoXZGV2LnN1cmV0eS5hdXRob3JpdHkudjFQAVouc3VyZXR5LmRldi9nZW4vc3VyZXR5L2F1dGhvcml0eS92MTthdXRob3JpdHl2MWIGcHJvdG8z", [file_google_protobuf_timestamp, file_surety_authority_v1_records, file_surety_identity_v1_workload]);
+  fileDesc("CiFzdXJldHkvYXV0aG9yaXR5L3YxL2NvbW1hbmQucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEijw4KDEFkbWluQ29tbWFuZBIyCgZoZWFkZXIYASABKAsyIi5zdXJldHkuYXV0aG9yaXR5LnYxLkNvbW1hbmRIZWFkZXISOgoNY3JlYXRlX2RvbWFpbhgKIAEoCzIhLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlYXRlRG9tYWluSAASOgoNdXBkYXRlX2RvbWFpbhgLIAEoCzIhLnN1cmV0eS5hdXRob3JpdHkudjEuVXBkYXRlRG9tYWluSAASMAoIcHV0X3NpbmsYDCABKAsyHC5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dFNpbmtIABJHChRidW1wX3BvbGljeV9yZXZpc2lvbhgNIAEoCzInLnN1cmV0eS5hdXRob3JpdHkudjEuQnVtcFBvbGljeVJldmlzaW9uSAASSQoVYnVtcF9yZXZvY2F0aW9uX2Vwb2NoGA4gASgLMiguc3VyZXR5LmF1dGhvcml0eS52MS5CdW1wUmV2b2NhdGlvbkVwb2NoSAASNAoKc2V0X2ZyZWV6ZRgPIAEoCzIeLnN1cmV0eS5hdXRob3JpdHkudjEuU2V0RnJlZXplSAASNAoKc2V0X2xpbWl0cxgQIAEoCzIeLnN1cmV0eS5hdXRob3JpdHkudjEuU2V0TGltaXRzSAASMgoJc2V0X3NoYXJlGBEgASgLMh0uc3VyZXR5LmF1dGhvcml0eS52MS5TZXRTaGFyZUgAEkEKEXNldF9zZXJ2aWNlX2xpbWl0GBIgASgLMiQuc3VyZXR5LmF1dGhvcml0eS52MS5TZXRTZXJ2aWNlTGltaXRIABI6Cg1yZXNldF9icmVha2VyGBMgASgLMiEuc3VyZXR5LmF1dGhvcml0eS52MS5SZXNldEJyZWFrZXJIABI6Cg1wdXRfcHJpbmNpcGFsGBQgASgLMiEuc3VyZXR5LmF1dGhvcml0eS52MS5QdXRQcmluY2lwYWxIABIyCglwdXRfZ3Vlc3QYFSABKAsyHS5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dEd1ZXN0SAASNgoLcHV0X2hhcm5lc3MYFiABKAsyHy5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dEhhcm5lc3NIABJJChVidW1wX2NyZWRlbnRpYWxfZXBvY2gYFyABKAsyKC5zdXJldHkuYXV0aG9yaXR5LnYxLkJ1bXBDcmVkZW50aWFsRXBvY2hIABJCChFjcmVhdGVfY3JlZGVudGlhbBgYIAEoCzIlLnN1cmV0eS5hdXRob3JpdHkudjEuQ3JlYXRlQ3JlZGVudGlhbEgAEkIKEXJldm9rZV9jcmVkZW50aWFsGBkgASgLMiUuc3VyZXR5LmF1dGhvcml0eS52MS5SZXZva2VDcmVkZW50aWFsSAASPgoPcHV0X2VudGl0bGVtZW50GBogASgLMiMuc3VyZXR5LmF1dGhvcml0eS52MS5QdXRFbnRpdGxlbWVudEgAEkQKEnJldm9rZV9lbnRpdGxlbWVudBgbIAEoCzImLnN1cmV0eS5hdXRob3JpdHkudjEuUmV2b2tlRW50aXRsZW1lbnRIABI4CgxjcmVhdGVfZ3JhbnQYHCABKAsyIC5zdXJldHkuYXV0aG9yaXR5LnYxLkNyZWF0ZUdyYW50SAASOAoMcmV2b2tlX2dyYW50GB0gASgLMiAuc3VyZXR5LmF1dGhvcml0eS52MS5SZXZva2VHcmFudEgAEjgKDHB1dF9vcGVyYXRvchgeIAEoCzIgLnN1cmV0eS5hdXRob3JpdHkudjEuUHV0T3BlcmF0b3JIABIyCglwdXRfb3duZXIYHyABKAsyHS5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dE93bmVySAASQgoRcmVnaXN0ZXJfd29ya2xvYWQYKCABKAsyJS5zdXJldHkuYXV0aG9yaXR5LnYxLlJlZ2lzdGVyV29ya2xvYWRIABJDCg5yZW5ld193b3JrbG9hZBgpIAEoCzIpLnN1cmV0eS5hdXRob3JpdHkudjEuUmVuZXdXb3JrbG9hZENvbW1hbmRIABI+Cg9yZXZva2Vfd29ya2xvYWQYKiABKAsyIy5zdXJldHkuYXV0aG9yaXR5LnYxLlJldm9rZVdvcmtsb2FkSAASOwoOcHV0X2dhdGVfc2hhcGUYRiABKAsyIS5zdXJldHkuYXV0aG9yaXR5LnYxLlB1dEdhdGVTaGFwZUgAEkcKFHB1dF9hY3Rpb25fY29uZGl0aW9uGEcgASgLMicuc3VyZXR5LmF1dGhvcml0eS52MS5QdXRBY3Rpb25Db25kaXRpb25IABIwCghwdXRfdG9vbBhIIAEoCzIcLnN1cmV0eS5hdXRob3JpdHkudjEuUHV0VG9vbEgAQgoKCG11dGF0aW9uIpMCCg1Db21tYW5kSGVhZGVyEhAKCGF1ZGllbmNlGAEgASgJEhMKC2luY2FybmF0aW9uGAIgASgDEhEKCWRvbWFpbl9pZBgDIAEoCRISCgpjb21tYW5kX2lkGAQgASgJEiAKGGV4cGVjdGVkX3BvbGljeV9yZXZpc2lvbhgFIAEoAxIgChhleHBlY3RlZF9lbnRpdHlfcmV2aXNpb24YBiABKAMSDgoGcmVhc29uGAcgASgJEi8KC2lzc3VlZF90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZAoMQ3JlYXRlRG9tYWluEhEKCWRvbWFpbl9pZBgBIAEoCRIkChxhbGxvd19zdGFuZGluZ19yZWdpc3RyYXRpb25zGAIgASgIEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYAyABKAUiZgoMVXBkYXRlRG9tYWluEjAKBnN0YXR1cxgBIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSJAocYWxsb3dfc3RhbmRpbmdfcmVnaXN0cmF0aW9ucxgCIAEoCCIyCgdQdXRTaW5rEicKBHNpbmsYASABKAsyGS5zdXJldHkuYXV0aG9yaXR5LnYxLlNpbmsiFAoSQnVtcFBvbGljeVJldmlzaW9uIhUKE0J1bXBSZXZvY2F0aW9uRXBvY2giKQoJU2V0RnJlZXplEgwKBHNpbmsYASABKAkSDgoGZnJvemVuGAIgASgIInEKCVNldExpbWl0cxIhChlhY3Rvcl9yZXF1ZXN0c19wZXJfbWludXRlGAEgASgFEhcKD3BlbmRpbmdfY2VpbGluZxgCIAEoBRIWCg5mYWlybmVzc19idXJzdBgDIAEoBRIQCghtYXhfaG9wcxgEIAEoBSInCghTZXRTaGFyZRIbChNyZXF1ZXN0c19wZXJfbWludXRlGAEgASgFIi4KD1NldFNlcnZpY2VMaW1pdBIbChNyZXF1ZXN0c19wZXJfbWludXRlGAEgASgFIhwKDFJlc2V0QnJlYWtlchIMCgRzaW5rGAEgASgJIkEKDFB1dFByaW5jaXBhbBIxCglwcmluY2lwYWwYASABKAsyHi5zdXJldHkuYXV0aG9yaXR5LnYxLlByaW5jaXBhbCI1CghQdXRHdWVzdBIpCgVndWVzdBgBIAEoCzIaLnN1cmV0eS5hdXRob3JpdHkudjEuR3Vlc3QiOwoKUHV0SGFybmVzcxItCgdoYXJuZXNzGAEgASgLMhwuc3VyZXR5LmF1dGhvcml0eS52MS5IYXJuZXNzIikKE0J1bXBDcmVkZW50aWFsRXBvY2gSEgoKaGFybmVzc19pZBgBIAEoCSJHChBDcmVhdGVDcmVkZW50aWFsEjMKCmNyZWRlbnRpYWwYASABKAsyHy5zdXJldHkuYXV0aG9yaXR5LnYxLkNyZWRlbnRpYWwiKQoQUmV2b2tlQ3JlZGVudGlhbBIVCg1jcmVkZW50aWFsX2lkGAEgASgJIkcKDlB1dEVudGl0bGVtZW50EjUKC2VudGl0bGVtZW50GAEgASgLMiAuc3VyZXR5LmF1dGhvcml0eS52MS5FbnRpdGxlbWVudCIrChFSZXZva2VFbnRpdGxlbWVudBIWCg5lbnRpdGxlbWVudF9pZBgBIAEoCSI4CgtDcmVhdGVHcmFudBIpCgVncmFudBgBIAEoCzIaLnN1cmV0eS5hdXRob3JpdHkudjEuR3JhbnQiHwoLUmV2b2tlR3JhbnQSEAoIZ3JhbnRfaWQYASABKAkiPgoLUHV0T3BlcmF0b3ISLwoIb3BlcmF0b3IYASABKAsyHS5zdXJldHkuYXV0aG9yaXR5LnYxLk9wZXJhdG9yIjUKCFB1dE93bmVyEikKBW93bmVyGAEgASgLMhouc3VyZXR5LmF1dGhvcml0eS52MS5Pd25lciIqChBSZWdpc3Rlcldvcmtsb2FkEhYKDnBvc3Nlc3Npb25fandzGAEgASgJIi4KFFJlbmV3V29ya2xvYWRDb21tYW5kEhYKDnBvc3Nlc3Npb25fandzGAEgASgJIikKDlJldm9rZVdvcmtsb2FkEhcKD3JlZ2lzdHJhdGlvbl9pZBgBIAEoCSJCCgxQdXRHYXRlU2hhcGUSMgoKZ2F0ZV9zaGFwZRgBIAEoCzIeLnN1cmV0eS5hdXRob3JpdHkudjEuR2F0ZVNoYXBlIlQKElB1dEFjdGlvbkNvbmRpdGlvbhI+ChBhY3Rpb25fY29uZGl0aW9uGAEgASgLMiQuc3VyZXR5LmF1dGhvcml0eS52MS5BY3Rpb25Db25kaXRpb24iMgoHUHV0VG9vbBInCgR0b29sGAEgASgLMhkuc3VyZXR5LmF1dGhvcml0eS52MS5Ub29sIocBCg1Db21tYW5kUmVzdWx0EhIKCmNvbW1hbmRfaWQYASABKAkSFgoOYXVkaXRfcG9zaXRpb24YAiABKAMSFwoPZW50aXR5X3JldmlzaW9uGAMgASgDEhcKD3BvbGljeV9yZXZpc2lvbhgEIAEoAxIYChByZXZvY2F0aW9uX2Vwb2NoGAUgASgDQksKF2Rldi5zdXJldHkuYXV0aG9yaXR5LnYxUAFaLnN1cmV0eS5kZXYvZ2VuL3N1cmV0eS9hdXRob3JpdHkvdjE7YXV0aG9yaXR5djFiBnByb3RvMw", [file_google_protobuf_timestamp, file_surety_authority_v1_records, file_surety_identity_v1_workload]);
 
 /**
  * What an operator signs: a compact JWS, ES256, typ `surety-command+jws`,
@@ -74,6 +74,30 @@ export type AdminCommand = Message<"surety.authority.v1.AdminCommand"> & {
      */
     value: SetFreeze;
     case: "setFreeze";
+  } | {
+    /**
+     * @generated from field: surety.authority.v1.SetLimits set_limits = 16;
+     */
+    value: SetLimits;
+    case: "setLimits";
+  } | {
+    /**
+     * @generated from field: surety.authority.v1.SetShare set_share = 17;
+     */
+    value: SetShare;
+    case: "setShare";
+  } | {
+    /**
+     * @generated from field: surety.authority.v1.SetServiceLimit set_service_limit = 18;
+     */
+    value: SetServiceLimit;
+    case: "setServiceLimit";
+  } | {
+    /**
+     * @generated from field: surety.authority.v1.ResetBreaker reset_breaker = 19;
+     */
+    value: ResetBreaker;
+    case: "resetBreaker";
   } | {
     /**
      * @generated from field: surety.authority.v1.PutPrincipal put_principal = 20;
@@ -285,6 +309,13 @@ export type CreateDomain = Message<"surety.authority.v1.CreateDomain"> & {
    * @generated from field: bool allow_standing_registrations = 2;
    */
   allowStandingRegistrations: boolean;
+
+  /**
+   * Its share of the service's limit, requests per minute, 10 to 1,000,000,000. Absent: 60,000.
+   *
+   * @generated from field: int32 requests_per_minute = 3;
+   */
+  requestsPerMinute: number;
 };
 
 /**
@@ -388,6 +419,114 @@ export const SetFreezeSchema: GenMessage<SetFreeze> = /*@__PURE__*/
   messageDesc(file_surety_authority_v1_command, 7);
 
 /**
+ * Changes what the domain lets through; effective at once, on all replicas. A field that is 0 stays as it is. The
+ * domain's share is set by SetShare. Expected revision: the domain's.
+ *
+ * @generated from message surety.authority.v1.SetLimits
+ */
+export type SetLimits = Message<"surety.authority.v1.SetLimits"> & {
+  /**
+   * 10 to 1,000,000,000.
+   *
+   * @generated from field: int32 actor_requests_per_minute = 1;
+   */
+  actorRequestsPerMinute: number;
+
+  /**
+   * Effects that are not settled, 1 to 1,000,000,000.
+   *
+   * @generated from field: int32 pending_ceiling = 2;
+   */
+  pendingCeiling: number;
+
+  /**
+   * Calls in a window of 10 s, 1 to 1,000,000,000.
+   *
+   * @generated from field: int32 fairness_burst = 3;
+   */
+  fairnessBurst: number;
+
+  /**
+   * 1 to 256.
+   *
+   * @generated from field: int32 max_hops = 4;
+   */
+  maxHops: number;
+};
+
+/**
+ * Describes the message surety.authority.v1.SetLimits.
+ * Use `create(SetLimitsSchema)` to create a new message.
+ */
+export const SetLimitsSchema: GenMessage<SetLimits> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_command, 8);
+
+/**
+ * Changes the domain's share of the service's limit; the shares of all domains together stay within it. By an operator of
+ * all domains. Expected revision: the domain's.
+ *
+ * @generated from message surety.authority.v1.SetShare
+ */
+export type SetShare = Message<"surety.authority.v1.SetShare"> & {
+  /**
+   * Requests per minute, 10 to 1,000,000,000, required.
+   *
+   * @generated from field: int32 requests_per_minute = 1;
+   */
+  requestsPerMinute: number;
+};
+
+/**
+ * Describes the message surety.authority.v1.SetShare.
+ * Use `create(SetShareSchema)` to create a new message.
+ */
+export const SetShareSchema: GenMessage<SetShare> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_command, 9);
+
+/**
+ * Changes the service's limit, in the service's own domain, by an operator of all domains; never below the sum of the
+ * shares. Expected revision: the domain's.
+ *
+ * @generated from message surety.authority.v1.SetServiceLimit
+ */
+export type SetServiceLimit = Message<"surety.authority.v1.SetServiceLimit"> & {
+  /**
+   * Requests per minute of all domains together, 10 to 1,000,000,000, required.
+   *
+   * @generated from field: int32 requests_per_minute = 1;
+   */
+  requestsPerMinute: number;
+};
+
+/**
+ * Describes the message surety.authority.v1.SetServiceLimit.
+ * Use `create(SetServiceLimitSchema)` to create a new message.
+ */
+export const SetServiceLimitSchema: GenMessage<SetServiceLimit> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_command, 10);
+
+/**
+ * Closes the circuit breaker of a sink, whatever it has counted. Expected revision: the sink's, which stays.
+ *
+ * @generated from message surety.authority.v1.ResetBreaker
+ */
+export type ResetBreaker = Message<"surety.authority.v1.ResetBreaker"> & {
+  /**
+   * Required.
+   *
+   * @generated from field: string sink = 1;
+   */
+  sink: string;
+};
+
+/**
+ * Describes the message surety.authority.v1.ResetBreaker.
+ * Use `create(ResetBreakerSchema)` to create a new message.
+ */
+export const ResetBreakerSchema: GenMessage<ResetBreaker> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_command, 11);
+
+/**
  * Creates or changes; `revision` is the service's.
  *
  * @generated from message surety.authority.v1.PutPrincipal
@@ -404,7 +543,7 @@ export type PutPrincipal = Message<"surety.authority.v1.PutPrincipal"> & {
  * Use `create(PutPrincipalSchema)` to create a new message.
  */
 export const PutPrincipalSchema: GenMessage<PutPrincipal> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 8);
+  messageDesc(file_surety_authority_v1_command, 12);
 
 /**
  * @generated from message surety.authority.v1.PutGuest
@@ -421,7 +560,7 @@ export type PutGuest = Message<"surety.authority.v1.PutGuest"> & {
  * Use `create(PutGuestSchema)` to create a new message.
  */
 export const PutGuestSchema: GenMessage<PutGuest> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 9);
+  messageDesc(file_surety_authority_v1_command, 13);
 
 /**
  * Creates a harness, or changes its assurance and status; owner and epoch stay.
@@ -440,7 +579,7 @@ export type PutHarness = Message<"surety.authority.v1.PutHarness"> & {
  * Use `create(PutHarnessSchema)` to create a new message.
  */
 export const PutHarnessSchema: GenMessage<PutHarness> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 10);
+  messageDesc(file_surety_authority_v1_command, 14);
 
 /**
  * @generated from message surety.authority.v1.BumpCredentialEpoch
@@ -457,7 +596,7 @@ export type BumpCredentialEpoch = Message<"surety.authority.v1.BumpCredentialEpo
  * Use `create(BumpCredentialEpochSchema)` to create a new message.
  */
 export const BumpCredentialEpochSchema: GenMessage<BumpCredentialEpoch> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 11);
+  messageDesc(file_surety_authority_v1_command, 15);
 
 /**
  * Of the harness's current epoch; status, epoch and revision are the service's.
@@ -476,7 +615,7 @@ export type CreateCredential = Message<"surety.authority.v1.CreateCredential"> &
  * Use `create(CreateCredentialSchema)` to create a new message.
  */
 export const CreateCredentialSchema: GenMessage<CreateCredential> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 12);
+  messageDesc(file_surety_authority_v1_command, 16);
 
 /**
  * @generated from message surety.authority.v1.RevokeCredential
@@ -493,7 +632,7 @@ export type RevokeCredential = Message<"surety.authority.v1.RevokeCredential"> &
  * Use `create(RevokeCredentialSchema)` to create a new message.
  */
 export const RevokeCredentialSchema: GenMessage<RevokeCredential> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 13);
+  messageDesc(file_surety_authority_v1_command, 17);
 
 /**
  * Creates, renews or changes; the policy revision is the domain's current one.
@@ -512,7 +651,7 @@ export type PutEntitlement = Message<"surety.authority.v1.PutEntitlement"> & {
  * Use `create(PutEntitlementSchema)` to create a new message.
  */
 export const PutEntitlementSchema: GenMessage<PutEntitlement> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 14);
+  messageDesc(file_surety_authority_v1_command, 18);
 
 /**
  * @generated from message surety.authority.v1.RevokeEntitlement
@@ -529,7 +668,7 @@ export type RevokeEntitlement = Message<"surety.authority.v1.RevokeEntitlement">
  * Use `create(RevokeEntitlementSchema)` to create a new message.
  */
 export const RevokeEntitlementSchema: GenMessage<RevokeEntitlement> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 15);
+  messageDesc(file_surety_authority_v1_command, 19);
 
 /**
  * Uses, binding and revision are the service's.
@@ -548,7 +687,7 @@ export type CreateGrant = Message<"surety.authority.v1.CreateGrant"> & {
  * Use `create(CreateGrantSchema)` to create a new message.
  */
 export const CreateGrantSchema: GenMessage<CreateGrant> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 16);
+  messageDesc(file_surety_authority_v1_command, 20);
 
 /**
  * @generated from message surety.authority.v1.RevokeGrant
@@ -565,7 +704,7 @@ export type RevokeGrant = Message<"surety.authority.v1.RevokeGrant"> & {
  * Use `create(RevokeGrantSchema)` to create a new message.
  */
 export const RevokeGrantSchema: GenMessage<RevokeGrant> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 17);
+  messageDesc(file_surety_authority_v1_command, 21);
 
 /**
  * @generated from message surety.authority.v1.PutOperator
@@ -582,7 +721,7 @@ export type PutOperator = Message<"surety.authority.v1.PutOperator"> & {
  * Use `create(PutOperatorSchema)` to create a new message.
  */
 export const PutOperatorSchema: GenMessage<PutOperator> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 18);
+  messageDesc(file_surety_authority_v1_command, 22);
 
 /**
  * @generated from message surety.authority.v1.PutOwner
@@ -599,7 +738,7 @@ export type PutOwner = Message<"surety.authority.v1.PutOwner"> & {
  * Use `create(PutOwnerSchema)` to create a new message.
  */
 export const PutOwnerSchema: GenMessage<PutOwner> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 19);
+  messageDesc(file_surety_authority_v1_command, 23);
 
 /**
  * @generated from message surety.authority.v1.RegisterWorkload
@@ -618,7 +757,7 @@ export type RegisterWorkload = Message<"surety.authority.v1.RegisterWorkload"> &
  * Use `create(RegisterWorkloadSchema)` to create a new message.
  */
 export const RegisterWorkloadSchema: GenMessage<RegisterWorkload> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 20);
+  messageDesc(file_surety_authority_v1_command, 24);
 
 /**
  * A renewal by an operator.
@@ -639,7 +778,7 @@ export type RenewWorkloadCommand = Message<"surety.authority.v1.RenewWorkloadCom
  * Use `create(RenewWorkloadCommandSchema)` to create a new message.
  */
 export const RenewWorkloadCommandSchema: GenMessage<RenewWorkloadCommand> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 21);
+  messageDesc(file_surety_authority_v1_command, 25);
 
 /**
  * @generated from message surety.authority.v1.RevokeWorkload
@@ -656,7 +795,7 @@ export type RevokeWorkload = Message<"surety.authority.v1.RevokeWorkload"> & {
  * Use `create(RevokeWorkloadSchema)` to create a new message.
  */
 export const RevokeWorkloadSchema: GenMessage<RevokeWorkload> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 22);
+  messageDesc(file_surety_authority_v1_command, 26);
 
 /**
  * Creates a shape of gates, or changes its status; its fields never change.
@@ -675,7 +814,7 @@ export type PutGateShape = Message<"surety.authority.v1.PutGateShape"> & {
  * Use `create(PutGateShapeSchema)` to create a new message.
  */
 export const PutGateShapeSchema: GenMessage<PutGateShape> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 23);
+  messageDesc(file_surety_authority_v1_command, 27);
 
 /**
  * Creates or changes the condition of a type.
@@ -694,7 +833,7 @@ export type PutActionCondition = Message<"surety.authority.v1.PutActionCondition
  * Use `create(PutActionConditionSchema)` to create a new message.
  */
 export const PutActionConditionSchema: GenMessage<PutActionCondition> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 24);
+  messageDesc(file_surety_authority_v1_command, 28);
 
 /**
  * Creates a tool of the catalogue, or changes its mark and status.
@@ -713,7 +852,7 @@ export type PutTool = Message<"surety.authority.v1.PutTool"> & {
  * Use `create(PutToolSchema)` to create a new message.
  */
 export const PutToolSchema: GenMessage<PutTool> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 25);
+  messageDesc(file_surety_authority_v1_command, 29);
 
 /**
  * What a command did.
@@ -758,5 +897,5 @@ export type CommandResult = Message<"surety.authority.v1.CommandResult"> & {
  * Use `create(CommandResultSchema)` to create a new message.
  */
 export const CommandResultSchema: GenMessage<CommandResult> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_command, 26);
+  messageDesc(file_surety_authority_v1_command, 30);
 

@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file surety/authority/v1/records.proto.
  */
 export const file_surety_authority_v1_records: GenFile = /*@__PURE__*/
-  fileDesc("CiFzdXJldHkvYXV0aG9yaXR5L3YxL3JlY29yZHMucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEiiQIKBkRvbWFpbhIRCglkb21haW5faWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIXCg9wb2xpY3lfcmV2aXNpb24YAyABKAMSGAoQcmV2b2NhdGlvbl9lcG9jaBgEIAEoAxIOCgZmcm96ZW4YBSABKAgSFQoNZnJlZXplX3JlYXNvbhgGIAEoCRIkChxhbGxvd19zdGFuZGluZ19yZWdpc3RyYXRpb25zGAcgASgIEigKBXNpbmtzGAggAygLMhkuc3VyZXR5LmF1dGhvcml0eS52MS5TaW5rEhAKCHJldmlzaW9uGAkgASgDIsgBCgRTaW5rEgwKBHNpbmsYASABKAkSGQoRYXV0aG9yaXR5X3N5c3RlbXMYAiADKAkSLgoLc2VuZF93aW5kb3cYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLc2V0dGxlX3RpbWUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGZnJvemVuGAUgASgIEhUKDWZyZWV6ZV9yZWFzb24YBiABKAkSEAoIcmV2aXNpb24YByABKAMiZQoJUHJpbmNpcGFsEhQKDHByaW5jaXBhbF9pZBgBIAEoCRIwCgZzdGF0dXMYAiABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAMgASgDIo4BCgVHdWVzdBIQCghndWVzdF9pZBgBIAEoCRIwCgZzdGF0dXMYAiABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgEIAEoAyK+AQoHSGFybmVzcxISCgpoYXJuZXNzX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIQCghndWVzdF9pZBgDIAEoCRIZChFiaW5kaW5nX2Fzc3VyYW5jZRgEIAEoCRIYChBjcmVkZW50aWFsX2Vwb2NoGAUgASgDEjAKBnN0YXR1cxgGIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YByABKAMi4wIKCkNyZWRlbnRpYWwSFQoNY3JlZGVudGlhbF9pZBgBIAEoCRISCgpoYXJuZXNzX2lkGAIgASgJEhgKEGNyZWRlbnRpYWxfZXBvY2gYAyABKAMSEQoJc3BpZmZlX2lkGAQgASgJEjcKB2JpbmRpbmcYBSABKA4yJi5zdXJldHkuaWRlbnRpdHkudjEuQ2VydGlmaWNhdGVCaW5kaW5nEhoKEmNlcnRpZmljYXRlX2RpZ2VzdBgGIAEoDBIzCg9ub3RfYmVmb3JlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgZzdGF0dXMYCSABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAogASgDIuoBCgtFbnRpdGxlbWVudBIWCg5lbnRpdGxlbWVudF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGYWN0aW9uGAMgASgJEhAKCHJlc291cmNlGAQgASgJEhcKD3BvbGljeV9yZXZpc2lvbhgFIAEoAxIvCgtleHBpcmVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLcmV2b2tlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAggASgDIrgDCgVHcmFudBIQCghncmFudF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEAoIZ3Vlc3RfaWQYAyABKAkSEgoKaGFybmVzc19pZBgEIAEoCRIPCgdhY3Rpb25zGAUgAygJEhEKCXJlc291cmNlcxgGIAMoCRIVCg1pbnB1dF9zb3VyY2VzGAcgAygJEhQKDG91dHB1dF9zaW5rcxgIIAMoCRI1CgxkYXRhX2NsYXNzZXMYCSADKA4yHy5zdXJldHkucHJvdmVuYW5jZS52MS5EYXRhQ2xhc3MSEAoIbWF4X3VzZXMYCiABKAMSDAoEdXNlcxgLIAEoAxISCgpyZXBlYXRhYmxlGAwgASgIEi8KC2V4cGlyZV90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPcG9saWN5X3JldmlzaW9uGA8gASgDEhgKEGNyZWRlbnRpYWxfZXBvY2gYECABKAMSEAoIcmV2aXNpb24YESABKAMixQEKCE9wZXJhdG9yEhEKCXNwaWZmZV9pZBgBIAEoCRIXCg9zaWduaW5nX2tleV9qd2sYAiABKAkSMAoFcm9sZXMYAyADKA4yIS5zdXJldHkuYXV0aG9yaXR5LnYxLk9wZXJhdG9yUm9sZRIXCg9zY29wZV9kb21haW5faWQYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIQCghyZXZpc2lvbhgGIAEoAyKjAQoFT3duZXISEQoJc3BpZmZlX2lkGAEgASgJEhcKD3NpZ25pbmdfa2V5X2p3axgCIAEoCRIVCg1zb3VyY2Vfc2NvcGVzGAMgAygJEhMKC3R5cGVfc2NvcGVzGAQgAygJEjAKBnN0YXR1cxgFIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBiABKAMi7wIKDlBvbGljeURlY2lzaW9uEhMKC2RlY2lzaW9uX2lkGAEgASgJEhIKCmhhcm5lc3NfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEhAKCGd1ZXN0X2lkGAQgASgJEg4KBmFjdGlvbhgFIAEoCRIQCghyZXNvdXJjZRgGIAEoCRIWCg5yZXF1ZXN0X2RpZ2VzdBgHIAEoDBIWCg5jb250ZXh0X2RpZ2VzdBgIIAEoDBIPCgdhbGxvd2VkGAkgASgIEicKBnJlYXNvbhgKIAEoDjIXLnN1cmV0eS5lcnJvci52MS5SZWFzb24SFgoOZW50aXRsZW1lbnRfaWQYCyABKAkSEAoIZ3JhbnRfaWQYDCABKAkSFwoPcG9saWN5X3JldmlzaW9uGA0gASgDEi8KC2RlY2lkZV90aW1lGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR1c2VkGA8gASgIIl8KDkdhdGVTaGFwZUZpZWxkEgwKBG5hbWUYASABKAkSMAoEa2luZBgCIAEoDjIiLnN1cmV0eS5hdXRob3JpdHkudjEuR2F0ZUZpZWxkS2luZBINCgV2YWx1ZRgDIAEoCSKbAQoJR2F0ZVNoYXBlEhUKDWdhdGVfc2hhcGVfaWQYASABKAkSMwoGZmllbGRzGAIgAygLMiMuc3VyZXR5LmF1dGhvcml0eS52MS5HYXRlU2hhcGVGaWVsZBIwCgZzdGF0dXMYAyABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAQgASgDIn4KD0FjdGlvbkNvbmRpdGlvbhITCgthY3Rpb25fdHlwZRgBIAEoCRISCgpleHByZXNzaW9uGAIgASgJEjAKBnN0YXR1cxgDIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBCABKAMidAoEVG9vbBIRCgl0b29sX25hbWUYASABKAkSFQoNbm9uX2dyYW50YWJsZRgCIAEoCBIwCgZzdGF0dXMYAyABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAQgASgDKpkBCgxPcGVyYXRvclJvbGUSHQoZT1BFUkFUT1JfUk9MRV9VTlNQRUNJRklFRBAAEhcKE09QRVJBVE9SX1JPTEVfQURNSU4QARIbChdPUEVSQVRPUl9ST0xFX1JFR0lTVFJBUhACEhkKFU9QRVJBVE9SX1JPTEVfRlJFRVpFUhADEhkKFU9QRVJBVE9SX1JPTEVfQVVESVRPUhAEKo8BCg1HYXRlRmllbGRLaW5kEh8KG0dBVEVfRklFTERfS0lORF9VTlNQRUNJRklFRBAAEhgKFEdBVEVfRklFTERfS0lORF9URVhUEAESGgoWR0FURV9GSUVMRF9LSU5EX0VYUElSWRACEicKI0dBVEVfRklFTERfS0lORF9FWFBJUllfT1JfVU5MSU1JVEVEEANCSwoXZGV2LnN1cmV0eS5hdXRob3JpdHkudjFQAVouc3VyZXR5LmRldi9nZW4vc3VyZXR5L2F1dGhvcml0eS92MTthdXRob3JpdHl2MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_surety_error_v1_reason, file_surety_identity_v1_workload, file_surety_provenance_v1_record]);
+  fileDesc("CiFzdXJldHkvYXV0aG9yaXR5L3YxL3JlY29yZHMucHJvdG8SE3N1cmV0eS5hdXRob3JpdHkudjEi2wIKBkRvbWFpbhIRCglkb21haW5faWQYASABKAkSMAoGc3RhdHVzGAIgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIXCg9wb2xpY3lfcmV2aXNpb24YAyABKAMSGAoQcmV2b2NhdGlvbl9lcG9jaBgEIAEoAxIOCgZmcm96ZW4YBSABKAgSFQoNZnJlZXplX3JlYXNvbhgGIAEoCRIkChxhbGxvd19zdGFuZGluZ19yZWdpc3RyYXRpb25zGAcgASgIEigKBXNpbmtzGAggAygLMhkuc3VyZXR5LmF1dGhvcml0eS52MS5TaW5rEhAKCHJldmlzaW9uGAkgASgDEisKBmxpbWl0cxgKIAEoCzIbLnN1cmV0eS5hdXRob3JpdHkudjEuTGltaXRzEiMKG3NlcnZpY2VfcmVxdWVzdHNfcGVyX21pbnV0ZRgLIAEoBSKLAQoGTGltaXRzEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYASABKAUSIQoZYWN0b3JfcmVxdWVzdHNfcGVyX21pbnV0ZRgCIAEoBRIXCg9wZW5kaW5nX2NlaWxpbmcYAyABKAUSFgoOZmFpcm5lc3NfYnVyc3QYBCABKAUSEAoIbWF4X2hvcHMYBSABKAUi3gIKBFNpbmsSDAoEc2luaxgBIAEoCRIZChFhdXRob3JpdHlfc3lzdGVtcxgCIAMoCRIuCgtzZW5kX3dpbmRvdxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIuCgtzZXR0bGVfdGltZRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZmcm96ZW4YBSABKAgSFQoNZnJlZXplX3JlYXNvbhgGIAEoCRIQCghyZXZpc2lvbhgHIAEoAxIZChFicmVha2VyX3RocmVzaG9sZBgIIAEoBRIwCg1icmVha2VyX3Jlc2V0GAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhcKD3Vua25vd25fY2VpbGluZxgKIAEoBRIuCgt1bmtub3duX2FnZRgLIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJlCglQcmluY2lwYWwSFAoMcHJpbmNpcGFsX2lkGAEgASgJEjAKBnN0YXR1cxgCIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YAyABKAMijgEKBUd1ZXN0EhAKCGd1ZXN0X2lkGAEgASgJEjAKBnN0YXR1cxgCIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSLwoLZXhwaXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAQgASgDIr4BCgdIYXJuZXNzEhIKCmhhcm5lc3NfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGd1ZXN0X2lkGAMgASgJEhkKEWJpbmRpbmdfYXNzdXJhbmNlGAQgASgJEhgKEGNyZWRlbnRpYWxfZXBvY2gYBSABKAMSMAoGc3RhdHVzGAYgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIQCghyZXZpc2lvbhgHIAEoAyLjAgoKQ3JlZGVudGlhbBIVCg1jcmVkZW50aWFsX2lkGAEgASgJEhIKCmhhcm5lc3NfaWQYAiABKAkSGAoQY3JlZGVudGlhbF9lcG9jaBgDIAEoAxIRCglzcGlmZmVfaWQYBCABKAkSNwoHYmluZGluZxgFIAEoDjImLnN1cmV0eS5pZGVudGl0eS52MS5DZXJ0aWZpY2F0ZUJpbmRpbmcSGgoSY2VydGlmaWNhdGVfZGlnZXN0GAYgASgMEjMKD25vdF9iZWZvcmVfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKBnN0YXR1cxgJIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YCiABKAMi6gEKC0VudGl0bGVtZW50EhYKDmVudGl0bGVtZW50X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIOCgZhY3Rpb24YAyABKAkSEAoIcmVzb3VyY2UYBCABKAkSFwoPcG9saWN5X3JldmlzaW9uGAUgASgDEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YCCABKAMiuAMKBUdyYW50EhAKCGdyYW50X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIQCghndWVzdF9pZBgDIAEoCRISCgpoYXJuZXNzX2lkGAQgASgJEg8KB2FjdGlvbnMYBSADKAkSEQoJcmVzb3VyY2VzGAYgAygJEhUKDWlucHV0X3NvdXJjZXMYByADKAkSFAoMb3V0cHV0X3NpbmtzGAggAygJEjUKDGRhdGFfY2xhc3NlcxgJIAMoDjIfLnN1cmV0eS5wcm92ZW5hbmNlLnYxLkRhdGFDbGFzcxIQCghtYXhfdXNlcxgKIAEoAxIMCgR1c2VzGAsgASgDEhIKCnJlcGVhdGFibGUYDCABKAgSLwoLZXhwaXJlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3Jldm9rZV90aW1lGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIXCg9wb2xpY3lfcmV2aXNpb24YDyABKAMSGAoQY3JlZGVudGlhbF9lcG9jaBgQIAEoAxIQCghyZXZpc2lvbhgRIAEoAyLFAQoIT3BlcmF0b3ISEQoJc3BpZmZlX2lkGAEgASgJEhcKD3NpZ25pbmdfa2V5X2p3axgCIAEoCRIwCgVyb2xlcxgDIAMoDjIhLnN1cmV0eS5hdXRob3JpdHkudjEuT3BlcmF0b3JSb2xlEhcKD3Njb3BlX2RvbWFpbl9pZBgEIAEoCRIwCgZzdGF0dXMYBSABKA4yIC5zdXJldHkuaWRlbnRpdHkudjEuUmVjb3JkU3RhdHVzEhAKCHJldmlzaW9uGAYgASgDIqMBCgVPd25lchIRCglzcGlmZmVfaWQYASABKAkSFwoPc2lnbmluZ19rZXlfandrGAIgASgJEhUKDXNvdXJjZV9zY29wZXMYAyADKAkSEwoLdHlwZV9zY29wZXMYBCADKAkSMAoGc3RhdHVzGAUgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIQCghyZXZpc2lvbhgGIAEoAyLvAgoOUG9saWN5RGVjaXNpb24SEwoLZGVjaXNpb25faWQYASABKAkSEgoKaGFybmVzc19pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSEAoIZ3Vlc3RfaWQYBCABKAkSDgoGYWN0aW9uGAUgASgJEhAKCHJlc291cmNlGAYgASgJEhYKDnJlcXVlc3RfZGlnZXN0GAcgASgMEhYKDmNvbnRleHRfZGlnZXN0GAggASgMEg8KB2FsbG93ZWQYCSABKAgSJwoGcmVhc29uGAogASgOMhcuc3VyZXR5LmVycm9yLnYxLlJlYXNvbhIWCg5lbnRpdGxlbWVudF9pZBgLIAEoCRIQCghncmFudF9pZBgMIAEoCRIXCg9wb2xpY3lfcmV2aXNpb24YDSABKAMSLwoLZGVjaWRlX3RpbWUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHVzZWQYDyABKAgiXwoOR2F0ZVNoYXBlRmllbGQSDAoEbmFtZRgBIAEoCRIwCgRraW5kGAIgASgOMiIuc3VyZXR5LmF1dGhvcml0eS52MS5HYXRlRmllbGRLaW5kEg0KBXZhbHVlGAMgASgJIpsBCglHYXRlU2hhcGUSFQoNZ2F0ZV9zaGFwZV9pZBgBIAEoCRIzCgZmaWVsZHMYAiADKAsyIy5zdXJldHkuYXV0aG9yaXR5LnYxLkdhdGVTaGFwZUZpZWxkEjAKBnN0YXR1cxgDIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBCABKAMifgoPQWN0aW9uQ29uZGl0aW9uEhMKC2FjdGlvbl90eXBlGAEgASgJEhIKCmV4cHJlc3Npb24YAiABKAkSMAoGc3RhdHVzGAMgASgOMiAuc3VyZXR5LmlkZW50aXR5LnYxLlJlY29yZFN0YXR1cxIQCghyZXZpc2lvbhgEIAEoAyJ0CgRUb29sEhEKCXRvb2xfbmFtZRgBIAEoCRIVCg1ub25fZ3JhbnRhYmxlGAIgASgIEjAKBnN0YXR1cxgDIAEoDjIgLnN1cmV0eS5pZGVudGl0eS52MS5SZWNvcmRTdGF0dXMSEAoIcmV2aXNpb24YBCABKAMqmQEKDE9wZXJhdG9yUm9sZRIdChlPUEVSQVRPUl9ST0xFX1VOU1BFQ0lGSUVEEAASFwoTT1BFUkFUT1JfUk9MRV9BRE1JThABEhsKF09QRVJBVE9SX1JPTEVfUkVHSVNUUkFSEAISGQoVT1BFUkFUT1JfUk9MRV9GUkVFWkVSEAMSGQoVT1BFUkFUT1JfUk9MRV9BVURJVE9SEAQqjwEKDUdhdGVGaWVsZEtpbmQSHwobR0FURV9GSUVMRF9LSU5EX1VOU1BFQ0lGSUVEEAASGAoUR0FURV9GSUVMRF9LSU5EX1RFWFQQARIaChZHQVRFX0ZJRUxEX0tJTkRfRVhQSVJZEAISJwojR0FURV9GSUVMRF9LSU5EX0VYUElSWV9PUl9VTkxJTUlURUQQA0JLChdkZXYuc3VyZXR5LmF1dGhvcml0eS52MVABWi5zdXJldHkuZGV2L2dlbi9zdXJldHkvYXV0aG9yaXR5L3YxO2F1dGhvcml0eXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_surety_error_v1_reason, file_surety_identity_v1_workload, file_surety_provenance_v1_record]);
 
 /**
  * A domain and what is allowed in it.
@@ -82,6 +82,18 @@ export type Domain = Message<"surety.authority.v1.Domain"> & {
    * @generated from field: int64 revision = 9;
    */
   revision: bigint;
+
+  /**
+   * @generated from field: surety.authority.v1.Limits limits = 10;
+   */
+  limits?: Limits | undefined;
+
+  /**
+   * Of the service's own domain: requests per minute of all domains together, of which each has a share. 0 in others.
+   *
+   * @generated from field: int32 service_requests_per_minute = 11;
+   */
+  serviceRequestsPerMinute: number;
 };
 
 /**
@@ -90,6 +102,55 @@ export type Domain = Message<"surety.authority.v1.Domain"> & {
  */
 export const DomainSchema: GenMessage<Domain> = /*@__PURE__*/
   messageDesc(file_surety_authority_v1_records, 0);
+
+/**
+ * What a domain lets through.
+ *
+ * @generated from message surety.authority.v1.Limits
+ */
+export type Limits = Message<"surety.authority.v1.Limits"> & {
+  /**
+   * The domain's share of the service's limit. Ordinary calls stop at nine tenths; the rest is the safety lane's.
+   *
+   * @generated from field: int32 requests_per_minute = 1;
+   */
+  requestsPerMinute: number;
+
+  /**
+   * Of one actor; nine tenths likewise.
+   *
+   * @generated from field: int32 actor_requests_per_minute = 2;
+   */
+  actorRequestsPerMinute: number;
+
+  /**
+   * How many effects may be PREPARED, EXECUTING or UNKNOWN.
+   *
+   * @generated from field: int32 pending_ceiling = 3;
+   */
+  pendingCeiling: number;
+
+  /**
+   * How many more calls than the least served active actor one may have in a window of 10 s.
+   *
+   * @generated from field: int32 fairness_burst = 4;
+   */
+  fairnessBurst: number;
+
+  /**
+   * How far an event may be from one that nothing led to.
+   *
+   * @generated from field: int32 max_hops = 5;
+   */
+  maxHops: number;
+};
+
+/**
+ * Describes the message surety.authority.v1.Limits.
+ * Use `create(LimitsSchema)` to create a new message.
+ */
+export const LimitsSchema: GenMessage<Limits> = /*@__PURE__*/
+  messageDesc(file_surety_authority_v1_records, 1);
 
 /**
  * An outside system that effects go to.
@@ -139,6 +200,34 @@ export type Sink = Message<"surety.authority.v1.Sink"> & {
    * @generated from field: int64 revision = 7;
    */
   revision: bigint;
+
+  /**
+   * So many executions that fail in a row open the circuit breaker, 1 to 1,000,000,000. 0: 10.
+   *
+   * @generated from field: int32 breaker_threshold = 8;
+   */
+  breakerThreshold: number;
+
+  /**
+   * How long it stays open before one execution may try, 1 s to 24 h. Absent: 60 s.
+   *
+   * @generated from field: google.protobuf.Duration breaker_reset = 9;
+   */
+  breakerReset?: Duration | undefined;
+
+  /**
+   * So many UNKNOWN effects stop new reservations, 1 to 1,000,000,000. 0: 1,000.
+   *
+   * @generated from field: int32 unknown_ceiling = 10;
+   */
+  unknownCeiling: number;
+
+  /**
+   * An effect that is UNKNOWN for longer stops new reservations, 1 s to 366 days. Absent: 24 h.
+   *
+   * @generated from field: google.protobuf.Duration unknown_age = 11;
+   */
+  unknownAge?: Duration | undefined;
 };
 
 /**
@@ -146,7 +235,7 @@ export type Sink = Message<"surety.authority.v1.Sink"> & {
  * Use `create(SinkSchema)` to create a new message.
  */
 export const SinkSchema: GenMessage<Sink> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 1);
+  messageDesc(file_surety_authority_v1_records, 2);
 
 /**
  * @generated from message surety.authority.v1.Principal
@@ -173,7 +262,7 @@ export type Principal = Message<"surety.authority.v1.Principal"> & {
  * Use `create(PrincipalSchema)` to create a new message.
  */
 export const PrincipalSchema: GenMessage<Principal> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 2);
+  messageDesc(file_surety_authority_v1_records, 3);
 
 /**
  * @generated from message surety.authority.v1.Guest
@@ -205,7 +294,7 @@ export type Guest = Message<"surety.authority.v1.Guest"> & {
  * Use `create(GuestSchema)` to create a new message.
  */
 export const GuestSchema: GenMessage<Guest> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 3);
+  messageDesc(file_surety_authority_v1_records, 4);
 
 /**
  * An agent runtime that acts for its owner: exactly one of principal and guest.
@@ -258,7 +347,7 @@ export type Harness = Message<"surety.authority.v1.Harness"> & {
  * Use `create(HarnessSchema)` to create a new message.
  */
 export const HarnessSchema: GenMessage<Harness> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 4);
+  messageDesc(file_surety_authority_v1_records, 5);
 
 /**
  * @generated from message surety.authority.v1.Credential
@@ -324,7 +413,7 @@ export type Credential = Message<"surety.authority.v1.Credential"> & {
  * Use `create(CredentialSchema)` to create a new message.
  */
 export const CredentialSchema: GenMessage<Credential> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 5);
+  messageDesc(file_surety_authority_v1_records, 6);
 
 /**
  * Positive authority of a principal.
@@ -382,7 +471,7 @@ export type Entitlement = Message<"surety.authority.v1.Entitlement"> & {
  * Use `create(EntitlementSchema)` to create a new message.
  */
 export const EntitlementSchema: GenMessage<Entitlement> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 6);
+  messageDesc(file_surety_authority_v1_records, 7);
 
 /**
  * Narrows authority to a task, use by use. Exactly one of principal and guest.
@@ -489,7 +578,7 @@ export type Grant = Message<"surety.authority.v1.Grant"> & {
  * Use `create(GrantSchema)` to create a new message.
  */
 export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 7);
+  messageDesc(file_surety_authority_v1_records, 8);
 
 /**
  * Somebody who administers or audits. In the service's own domain: every domain's, unless `scope_domain_id` names one.
@@ -535,7 +624,7 @@ export type Operator = Message<"surety.authority.v1.Operator"> & {
  * Use `create(OperatorSchema)` to create a new message.
  */
 export const OperatorSchema: GenMessage<Operator> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 8);
+  messageDesc(file_surety_authority_v1_records, 9);
 
 /**
  * Somebody who approves.
@@ -583,7 +672,7 @@ export type Owner = Message<"surety.authority.v1.Owner"> & {
  * Use `create(OwnerSchema)` to create a new message.
  */
 export const OwnerSchema: GenMessage<Owner> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 9);
+  messageDesc(file_surety_authority_v1_records, 10);
 
 /**
  * A recorded decision.
@@ -680,7 +769,7 @@ export type PolicyDecision = Message<"surety.authority.v1.PolicyDecision"> & {
  * Use `create(PolicyDecisionSchema)` to create a new message.
  */
 export const PolicyDecisionSchema: GenMessage<PolicyDecision> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 10);
+  messageDesc(file_surety_authority_v1_records, 11);
 
 /**
  * A field of a shape.
@@ -713,7 +802,7 @@ export type GateShapeField = Message<"surety.authority.v1.GateShapeField"> & {
  * Use `create(GateShapeFieldSchema)` to create a new message.
  */
 export const GateShapeFieldSchema: GenMessage<GateShapeField> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 11);
+  messageDesc(file_surety_authority_v1_records, 12);
 
 /**
  * What the evidence of a gate may hold besides what every approval has: exactly these fields. No two shapes of a domain, the
@@ -754,7 +843,7 @@ export type GateShape = Message<"surety.authority.v1.GateShape"> & {
  * Use `create(GateShapeSchema)` to create a new message.
  */
 export const GateShapeSchema: GenMessage<GateShape> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 12);
+  messageDesc(file_surety_authority_v1_records, 13);
 
 /**
  * What must hold for every dispatch of a type besides its gate.
@@ -795,7 +884,7 @@ export type ActionCondition = Message<"surety.authority.v1.ActionCondition"> & {
  * Use `create(ActionConditionSchema)` to create a new message.
  */
 export const ActionConditionSchema: GenMessage<ActionCondition> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 13);
+  messageDesc(file_surety_authority_v1_records, 14);
 
 /**
  * A tool of the domain's catalogue. A bounded grant never covers one that is not in it.
@@ -835,7 +924,7 @@ export type Tool = Message<"surety.authority.v1.Tool"> & {
  * Use `create(ToolSchema)` to create a new message.
  */
 export const ToolSchema: GenMessage<Tool> = /*@__PURE__*/
-  messageDesc(file_surety_authority_v1_records, 14);
+  messageDesc(file_surety_authority_v1_records, 15);
 
 /**
  * What an operator may do.

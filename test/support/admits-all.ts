@@ -1,0 +1,10 @@
+import type { SinkRow } from '../../src/ledger/authority/records.js';
+import { DAY, MINUTE } from '../../src/ledger/types.js';
+
+/** A sink whose breaker and ceilings never hold, for tests of other rules. */
+export const ADMITS_ALL = {
+  breakerThreshold: 1_000_000_000,
+  breakerReset: MINUTE,
+  unknownCeiling: 1_000_000_000,
+  unknownAge: 366n * DAY,
+} as const satisfies Partial<SinkRow>;
