@@ -38,8 +38,18 @@ async function rewindTo(seq: string, head: Record<string, unknown>): Promise<voi
     'UPDATE grants SET uses = (SELECT count(*) FROM effects e WHERE e.grant_id = grants.grant_id)',
   );
   await admin.query(
-    'UPDATE domain_heads SET seq = $2, chain_hash = $3, incarnation = $4, fence_counter = $5, last_time = $6 WHERE domain_id = $1',
-    [DOMAIN, head['seq'], head['chain_hash'], head['incarnation'], head['fence_counter'], head['last_time']],
+    'UPDATE domain_heads SET seq = $2, chain_hash = $3, incarnation = $4, fence_counter = $5, last_time = $6, pending = $7 WHERE domain_id = $1',
+    [
+      ...[
+        DOMAIN,
+        head['seq'],
+        head['chain_hash'],
+        head['incarnation'],
+        head['fence_counter'],
+        head['last_time'],
+      ],
+      head['pending'],
+    ],
   );
   await admin.query('COMMIT');
 }

@@ -80,7 +80,7 @@ GRANT INSERT ON actor_counters, sink_counters TO surety_service;
 GRANT UPDATE (minute_start, calls, safety_calls, window_start, window_calls) ON actor_counters TO surety_service;
 GRANT UPDATE (breaker, failures, opened_at, probe_effect_id, unknown) ON sink_counters TO surety_service;
 GRANT UPDATE (minute_start, calls, safety_calls, pending, window_start, served_calls, served_actors) ON domain_heads
-  TO surety_service;
+  TO surety_service, surety_archive;
 GRANT UPDATE (requests_per_minute, actor_requests_per_minute, pending_ceiling, fairness_burst, max_hops) ON domains
   TO surety_service;
 GRANT UPDATE (breaker_threshold, breaker_reset, unknown_ceiling, unknown_age) ON sinks TO surety_service;
