@@ -35,6 +35,7 @@ import { ClockService } from '../../src/gen/surety/testing/v1/clock_service_pb.j
 import { importSigningKey, type SigningKey } from '../../src/identity/sign.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
 import { bootstrap } from '../../src/store/bootstrap.js';
+import { ADMITS_ALL_SINK } from './admits-all.js';
 import { createTestDatabase, type TestDatabase } from './postgres.js';
 import { type ServiceProcess, type ServiceSettings, startServiceProcess } from './service-process.js';
 
@@ -159,7 +160,7 @@ class World implements E2eWorld {
 
   async setUp(domains: readonly string[]): Promise<void> {
     for (const domainId of domains) {
-      await setUpDomain(this.admin, SERVICE_DOMAIN, {
+      const names = {
         domainId,
         harnessSpiffeId: `spiffe://${domainId}/harness/planner`,
         ownerSpiffeId: `spiffe://${domainId}/owner/olga`,
@@ -168,7 +169,8 @@ class World implements E2eWorld {
           'utf8',
         ),
         auditorSpiffeId: AUDITOR,
-      });
+      };
+      await setUpDomain(this.admin, SERVICE_DOMAIN, names, ADMITS_ALL_SINK);
     }
   }
 

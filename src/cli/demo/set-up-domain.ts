@@ -1,5 +1,6 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { OperatorRole } from '../../gen/surety/authority/v1/records_pb.js';
+import { OperatorRole, type SinkSchema } from '../../gen/surety/authority/v1/records_pb.js';
 import { CertificateBinding, RecordStatus } from '../../gen/surety/identity/v1/workload_pb.js';
 import { DataClass } from '../../gen/surety/provenance/v1/record_pb.js';
 import type { AdminSession, Mutation } from '../client/admin-session.js';
@@ -29,11 +30,14 @@ const YEAR_MS = 365 * 86_400_000;
 /**
  * Makes a domain with a sink, a principal, its harness with a credential, entitlements and an owner. What is there
  * already stays: it may run again on the same store.
+ *
+ * @param sinkLimits the sink's breaker and ceilings, where they are not to be the usual ones
  */
 export async function setUpDomain(
   admin: AdminSession,
   serviceDomainId: string,
   names: DomainNames,
+  sinkLimits: MessageInitShape<typeof SinkSchema> = {},
 ): Promise<void> {
   const { domainId } = names;
   const expireTime = timestampFromMs(Date.now() + YEAR_MS);
@@ -54,7 +58,7 @@ export async function setUpDomain(
   });
   await put({
     case: 'putSink',
-    value: { sink: { sink: DEMO_SINK, authoritySystems: [DEMO_AUTHORITY_SYSTEM] } },
+    value: { sink: { ...sinkLimits, sink: DEMO_SINK, authoritySystems: [DEMO_AUTHORITY_SYSTEM] } },
   });
   await put({
     case: 'putPrincipal',
