@@ -76,6 +76,16 @@ const CASES: readonly (readonly [readonly string[], Mutation])[] = [
   [['bump-policy-revision'], { case: 'bumpPolicyRevision', value: {} }],
   [['bump-revocation-epoch'], { case: 'bumpRevocationEpoch', value: {} }],
   [['freeze'], { case: 'setFreeze', value: { frozen: true } }],
+  [
+    words('set-limits --actor-requests-per-minute 600 --max-hops 4'),
+    { case: 'setLimits', value: { actorRequestsPerMinute: 600, maxHops: 4 } },
+  ],
+  [words('set-share --requests-per-minute 1200'), { case: 'setShare', value: { requestsPerMinute: 1200 } }],
+  [
+    words('set-service-limit --requests-per-minute 12000'),
+    { case: 'setServiceLimit', value: { requestsPerMinute: 12_000 } },
+  ],
+  [words('reset-breaker --sink mail'), { case: 'resetBreaker', value: { sink: 'mail' } }],
   [words('unfreeze --sink mail'), { case: 'setFreeze', value: { sink: 'mail', frozen: false } }],
   [
     words('put-principal --principal-id paula'),

@@ -22,9 +22,9 @@ afterAll(() => world.close());
 
 /** How many statements the commit flight of each kind has; between any two of them is a seam. */
 const STATEMENTS: Readonly<Record<CallKind, number>> = {
-  'effect.reserve': 7,
-  'effect.start': 6,
-  'effect.acknowledge': 10,
+  'effect.reserve': 8,
+  'effect.start': 7,
+  'effect.acknowledge': 11,
   execute_command: 5,
 };
 
