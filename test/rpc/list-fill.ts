@@ -1,10 +1,11 @@
 import { ObjectType } from '../../src/gen/surety/provenance/v1/record_pb.js';
+import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
 import { reserveEffect } from '../../src/ledger/effect/reserve-effect.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import type { ProvenanceRow } from '../../src/ledger/provenance/records.js';
 import type { RegistrationRow } from '../../src/ledger/identity/records.js';
 import { MAX_STEPS } from '../../src/ledger/provenance/derivation.js';
-import { insertDomain, insertHead } from '../../src/store/write-statements.js';
+import { insertDomain, insertHead } from '../../src/store/domain-statements.js';
 import { FIXTURE_NOW } from '../support/ledger-fixture.js';
 import {
   EXECUTOR_B,
@@ -51,6 +52,7 @@ export async function addDomain(admin: ServiceWorld['world']['admin'], domainId:
     frozen: false,
     freezeReason: null,
     allowStanding: true,
+    limits: DEFAULT_LIMITS,
     revision: 1n,
     createdAt: nowMicros(),
   } as const;
