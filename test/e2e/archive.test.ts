@@ -57,7 +57,7 @@ beforeAll(async () => {
   const grantId = await world.grant();
   const live = async (state: EffectState): Promise<Life> => {
     const request = await reservation(world, { grantId });
-    const started = await world.effectIn(state, executor, request as never);
+    const started = await world.effectIn(state, executor, request);
     return { ...started, request, repeat: await reserveAs(world, HARNESS, request) };
   };
   lives = [];
@@ -198,10 +198,13 @@ describe('an archived effect', () => {
     expect(await steps(lives[0] as Life)).toEqual(stepsBefore);
     const seen = new Set<string>();
     const controller = new AbortController();
-    const stream = effects(OPERATOR).watchEffects({ domainId: ACME, afterPosition: 0n }, {
-      signal: controller.signal,
-    } as never);
-    for await (const message of stream as AsyncIterable<{ step?: { effectId: string } }>) {
+    const stream = effects(OPERATOR).watchEffects(
+      { domainId: ACME, afterPosition: 0n },
+      {
+        signal: controller.signal,
+      },
+    );
+    for await (const message of stream) {
       if (message.step) seen.add(message.step.effectId);
       if (seen.size === lives.length + 1) break;
     }

@@ -1,9 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/ledger/encoding.js';
+import { consumeNonce } from '../../src/ledger/replay/consume-nonce.js';
 import { ConnectionPool } from '../../src/store/connection-pool.js';
 import { sweepNonces } from '../../src/store/sweep-nonces.js';
 import { PgTestClock } from '../../src/store/test-clock.js';
-import { type EffectWorld, nowMicros, openWorld } from '../support/effect-world.js';
+import {
+  DOMAIN,
+  type EffectWorld,
+  freshId,
+  HARNESS,
+  nowMicros,
+  openWorld,
+  type Replica,
+} from '../support/effect-world.js';
 
 const SECOND = 1_000_000n;
 
@@ -83,6 +92,55 @@ describe('the sweep of spent nonces', () => {
     expect(performance.now() - began).toBeLessThan(2_000);
     await world.admin.query('COMMIT');
     expect((await sweepNonces(pool)).replay).toBe(1);
+  });
+
+  describe('beside callers', () => {
+    let replica: Replica;
+    beforeAll(() => {
+      replica = world.replica();
+    });
+
+    const consume = (name: string) =>
+      replica.lanes.submit(consumeNonce, {
+        domainId: DOMAIN,
+        commandId: freshId('cmd'),
+        caller: HARNESS,
+        nonceKey: sha256(name),
+        consumptionId: freshId('consumption'),
+        expiresAt: nowMicros() + 100n * SECOND,
+      });
+
+    test('takes no lock that a caller waits for, and waits for none of theirs', async () => {
+      await seedReplay('gone', 1n);
+      await world.admin.query('BEGIN');
+      await world.admin.query('SELECT FROM domain_heads FOR UPDATE');
+      expect((await sweepNonces(pool)).replay).toBe(1);
+      await world.admin.query('COMMIT');
+      // A sweep that hangs in the middle of a batch.
+      await seedReplay('gone too', 1n);
+      await world.admin.query('BEGIN');
+      await world.admin.query('DELETE FROM replay_nonces WHERE expires_at = 1');
+      expect(await consume('meanwhile')).toMatchObject({ ok: true });
+      await world.admin.query('ROLLBACK');
+      expect((await sweepNonces(pool)).replay).toBe(1);
+    });
+
+    test('leaves what is live and nothing else, however much came and went', async () => {
+      for (let round = 0; round < 3; round += 1) {
+        await world.admin.query(
+          `INSERT INTO replay_nonces SELECT $1, sha256(format('%s/%s', $2::int, i)::bytea), 'verification-0001', 0, i
+            FROM generate_series(1, 2000) AS i`,
+          [DOMAIN, round],
+        );
+        const [swept, ...consumed] = await Promise.all([
+          sweepNonces(pool, { batch: 100 }),
+          ...Array.from({ length: 20 }, (_, i) => consume(`live ${round} ${i}`)),
+        ]);
+        expect(swept.replay).toBe(2000);
+        expect(consumed.every(({ ok }) => ok)).toBe(true);
+      }
+      expect(await left('replay_nonces')).toBe(60);
+    });
   });
 
   test("goes by the store's clock with the offset of a test database", async () => {
