@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/ledger/encoding.js';
-import { KEY_FIELDS, type TableName, type Tables } from '../../src/ledger/tables.js';
+import { KEY_FIELDS, type TableName } from '../../src/ledger/tables.js';
 import { PipelineConnection } from '../../src/store/connection.js';
 import { encodeArray, encodeValue, TYPES } from '../../src/store/row-codec.js';
 import { type ColumnType, columnName, TABLES } from '../../src/store/tables.js';
@@ -287,23 +287,34 @@ function nullableFields(name: TableName): Set<string> {
   const types = new Map(
     [...source('tables.ts').matchAll(/^ {2}(\w+): (\w+Row);$/gm)].map(([, table, type]) => [table, type]),
   );
-  const type = types.get(name);
-  const records = readdirSync(LEDGER, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => source(`${entry.name}/records.ts`));
-  for (const text of records) {
-    const body = new RegExp(`^export interface ${type} \\{\\n(.*?)^\\}`, 'ms').exec(text)?.[1];
-    if (body === undefined) continue;
-    const fields = [...body.matchAll(/^ {2}readonly (\w+): ([^;]+);$/gm)];
-    expect(fields.map(([, field]) => field).sort(), name).toEqual(Object.keys(TABLES[name].columns).sort());
-    return new Set(
-      fields.filter(([, , fieldType]) => fieldType?.includes('| null')).map(([, field]) => field as string),
-    );
+  const fields = fieldsOf(types.get(name) ?? '');
+  expect(fields.map(([field]) => field).sort(), name).toEqual(Object.keys(TABLES[name].columns).sort());
+  return new Set(fields.filter(([, type]) => type.includes('| null')).map(([field]) => field));
+}
+
+/** The fields of a type with their own types, those of what it extends or picks too. */
+function fieldsOf(type: string): [field: string, type: string][] {
+  const text =
+    LEDGER_TYPES.find((one) => new RegExp(`^export (interface|type) ${type}\\b`, 'm').test(one)) ?? '';
+  const picked = new RegExp(`^export type ${type} = Pick<\\s*(\\w+),(.*?)>;`, 'ms').exec(text);
+  if (picked?.[1] !== undefined) {
+    const names = new Set([...(picked[2] ?? '').matchAll(/'(\w+)'/g)].map(([, field]) => field));
+    return fieldsOf(picked[1]).filter(([field]) => names.has(field));
   }
-  throw new Error(`no row type of ${name satisfies keyof Tables}`);
+  const whole = new RegExp(`^export interface ${type}(?: extends (\\w+))? \\{\\n(.*?)^\\}`, 'ms').exec(text);
+  if (!whole) throw new Error(`no type ${type}`);
+  const own = [...(whole[2] ?? '').matchAll(/^ {2}readonly (\w+): ([^;]+);$/gm)];
+  return [
+    ...(whole[1] === undefined ? [] : fieldsOf(whole[1])),
+    ...own.map(([, field, fieldType]): [string, string] => [field as string, fieldType as string]),
+  ];
 }
 
 const LEDGER = new URL('../../src/ledger/', import.meta.url);
+
+const LEDGER_TYPES = readdirSync(LEDGER, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map(source);
 
 function source(path: string): string {
   try {
