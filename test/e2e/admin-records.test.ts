@@ -8,8 +8,9 @@ import {
   type DecideRequestSchema,
   PolicyService,
 } from '../../src/gen/surety/authority/v1/policy_service_pb.js';
-import { OperatorRole } from '../../src/gen/surety/authority/v1/records_pb.js';
+import { GateFieldKind, OperatorRole } from '../../src/gen/surety/authority/v1/records_pb.js';
 import { Reason } from '../../src/gen/surety/error/v1/reason_pb.js';
+import { RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { addGuestHarness, put, traces } from '../support/e2e-parties.js';
 import {
   ACME,
@@ -54,19 +55,31 @@ describe('every record that is administered', () => {
     await addGuestHarness(world, names);
     await world.grant();
     await world.grant();
+    const status = RecordStatus.ACTIVE;
+    const field = { name: 'amount', kind: GateFieldKind.TEXT };
+    await put(world, {
+      case: 'putGateShape',
+      value: { gateShape: { gateShapeId: 'invoice', fields: [field], status } },
+    });
+    const actionCondition = { actionType: 'mail.send', expression: 'true', status };
+    await put(world, { case: 'putActionCondition', value: { actionCondition } });
+    await put(world, { case: 'putTool', value: { tool: { toolName: 'mailer', status } } });
   });
 
   test('has a Get and a List', () => {
     expect(RECORDS.map(({ name }) => name).sort()).toEqual([
+      'ActionCondition',
       'Credential',
       'Domain',
       'Entitlement',
+      'GateShape',
       'Grant',
       'Guest',
       'Harness',
       'Operator',
       'Owner',
       'Principal',
+      'Tool',
     ]);
   });
 

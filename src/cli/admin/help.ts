@@ -16,7 +16,7 @@ policy revision, has changed in the meantime the service refuses it: REVISION_ST
 very same command is sent again: it is done once.
 
   --domain        the domain to act in; the trust domain of the certificate unless given
-  --reason        why, for the log; every change has one
+  --reason        why; it is signed and kept with the command; every change has one
   --dry-run       shows the command and the record before and after; sends nothing
   --force         where the record has changed in the meantime, builds the command on what it is by then
   --json          the whole mutation as protobuf JSON: the text, a file, or - for the standard input;

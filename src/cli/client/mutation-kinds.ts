@@ -163,6 +163,8 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
   createCredential: {
     ...put('credential', 'binds certificates to a harness', 'credentialId', () => ({
       status: RecordStatus.ACTIVE,
+      // The harness's, whatever it is by then.
+      credentialEpoch: undefined,
     })),
     creates: true,
   },
@@ -179,6 +181,7 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
   createGrant: {
     ...put('grant', 'issues a task grant', 'grantId', (_before, _mutation, { policyRevision }) => ({
       policyRevision,
+      credentialEpoch: undefined,
     })),
     creates: true,
   },
