@@ -10,6 +10,7 @@ import type { EffectRow } from '../../src/ledger/effect/records.js';
 import { DAY } from '../../src/ledger/types.js';
 import {
   acknowledgeCall,
+  type Call,
   done,
   reconcileCall,
   seedWorkers,
@@ -22,11 +23,13 @@ import { advanceClock, archiver } from '../support/archive-world.js';
 import {
   DOMAIN,
   type EffectWorld,
+  EXECUTOR_A,
   freshId,
   openWorld,
   publish,
   type Replica,
   reservation,
+  seedRegistration,
 } from '../support/effect-world.js';
 
 // effects.md, Archival, on a real Postgres: under callers, across crashes, and held against an offline check.
@@ -188,20 +191,57 @@ describe('the archival', () => {
     }
   });
 
-  test('what comes late for an archived effect learns its state', async () => {
-    for (const { effect } of before) {
-      const call = acknowledgeCall(workers.executor, { ...effect, state: 'EXECUTING' });
-      const { proof } = call.command as never as { proof: { statement: object } };
-      // Issued by the clock that was moved on.
-      const { rows } = await world.admin.query('SELECT surety_now()::text AS now');
-      const statement = { ...proof.statement, issuedAt: BigInt(rows[0].now as string) };
-      const late = { ...call, command: { ...call.command, proof: { ...proof, statement } } };
-      expect(await submit(replica, late)).toMatchObject({
-        ok: false,
-        refusal: { reason: 'EFFECT_ARCHIVED', metadata: { state: effect.state } },
-      });
-    }
-    expect(await count('audit_entries')).toBe(Number((await head()).seq));
+  /** The same call by the store's clock, which was moved on; with some values changed. */
+  async function soon(call: Call, statement: object = {}): Promise<Call> {
+    const { rows } = await world.admin.query('SELECT surety_now()::text AS now');
+    const { proof } = call.command as never as { proof: { statement: object } };
+    const said = { ...proof.statement, issuedAt: BigInt(rows[0].now as string), ...statement };
+    return { ...call, command: { ...call.command, proof: { ...proof, statement: said } } as never };
+  }
+  const told = async (call: Call): Promise<unknown> => {
+    const answer = await submit(replica, call);
+    return answer.ok ? answer : [answer.refusal.reason, answer.refusal.metadata ?? {}];
+  };
+
+  test.each([0, 1, 2, 3])(
+    'what comes late for archived effect %i learns its state, and writes nothing',
+    async (i) => {
+      const { effect } = before[i] as Settled;
+      const as = (state: EffectRow['state']): EffectRow => ({ ...effect, state });
+      for (const call of [
+        startCall(workers.executor, as('PREPARED')),
+        unknownCall(workers.executor, as('EXECUTING')),
+        acknowledgeCall(workers.executor, as('EXECUTING'), 'FAILED'),
+        reconcileCall(workers.reconciler, as('UNKNOWN')),
+      ]) {
+        expect(await told(await soon(call))).toEqual(['EFFECT_ARCHIVED', { state: effect.state }]);
+      }
+      expect(await count('audit_entries')).toBe(Number((await head()).seq));
+    },
+  );
+
+  test('but only who may see it and proves so: others learn what an absent effect tells, or why not', async () => {
+    const { effect } = before[0] as Settled;
+    const executing: EffectRow = { ...effect, state: 'EXECUTING' };
+    const bound = { parentEventId: 'another event', grantId: 'another grant' };
+    const stranger = await seedRegistration(world, EXECUTOR_A, bound);
+    const [foreign, absent] = [executing, { ...executing, effectId: 'eff_of_nobody' }].map((one) =>
+      acknowledgeCall(stranger, one),
+    ) as [Call, Call];
+    const refused = await submit(replica, await soon(foreign));
+    expect(refused).toEqual(await submit(replica, await soon(absent)));
+    expect(refused).toMatchObject({ refusal: { reason: 'NOT_VISIBLE' } });
+    const revoked = await seedRegistration(world, EXECUTOR_A, { status: 'revoked' });
+    expect(await told(await soon(acknowledgeCall(revoked, executing)))).toEqual([
+      'WORKLOAD_NOT_CURRENT',
+      { rule: 'status' },
+    ]);
+    const own = acknowledgeCall(workers.executor, executing);
+    expect(await told(await soon(own, { fence: effect.fence + 1n }))).toEqual([
+      'PROOF_BINDING_MISMATCH',
+      { field: 'fence' },
+    ]);
+    expect(await told(own)).toEqual(['PROOF_EXPIRED', {}]);
   });
 
   test('the file verifies offline, and any change of it is found', async () => {
