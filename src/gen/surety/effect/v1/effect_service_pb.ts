@@ -1149,7 +1149,7 @@ export const EffectService: GenService<{
     output: typeof CancelEffectResponseSchema;
   },
   /**
-   * Advice, never permission, on what to do about an effect. A read: repeat it freely.
+   * Advice, never permission, on what to do about an effect, archived or not. A read: repeat it freely.
    *
    * @generated from rpc surety.effect.v1.EffectService.CheckRetry
    */
@@ -1159,7 +1159,7 @@ export const EffectService: GenService<{
     output: typeof CheckRetryResponseSchema;
   },
   /**
-   * One effect. A read: repeat it freely.
+   * One effect; one that is archived is refused as such, with its state. A read: repeat it freely.
    *
    * @generated from rpc surety.effect.v1.EffectService.GetEffect
    */
@@ -1169,7 +1169,7 @@ export const EffectService: GenService<{
     output: typeof GetEffectResponseSchema;
   },
   /**
-   * Effects of a domain by state, sink, event, key or age, in pages. A read: repeat it freely.
+   * Effects of a domain that are not archived, by state, sink, event, key or age, in pages. A read: repeat it freely.
    *
    * @generated from rpc surety.effect.v1.EffectService.ListEffects
    */
@@ -1189,7 +1189,7 @@ export const EffectService: GenService<{
     output: typeof WatchEffectsResponseSchema;
   },
   /**
-   * The steps of one effect, in order. A read: repeat it freely.
+   * The steps of one effect, archived or not, in order. A read: repeat it freely.
    *
    * @generated from rpc surety.effect.v1.EffectService.GetEffectHistory
    */
