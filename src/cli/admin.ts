@@ -1,4 +1,5 @@
 import { adminHelp } from './admin/help.js';
+import { STATUS_COMMAND } from './admin/admission-status.js';
 import { READ_COMMANDS } from './admin/read-records.js';
 import { sendMutation } from './admin/send-mutation.js';
 import { MUTATION_COMMANDS } from './admin/subcommands.js';
@@ -19,7 +20,7 @@ export async function admin(
   terminal: Terminal = PROCESS_TERMINAL,
 ): Promise<number> {
   try {
-    const reading = READ_COMMANDS.find((command) => command.name === name);
+    const reading = [...READ_COMMANDS, STATUS_COMMAND].find((command) => command.name === name);
     if (reading) return await reading.run(args, terminal);
     const changing = MUTATION_COMMANDS.find((command) => command.name === name);
     if (changing) return await sendMutation(changing, args, terminal);

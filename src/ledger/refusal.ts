@@ -143,8 +143,8 @@ export interface Refusal {
   readonly metadata?: Readonly<Record<string, string>>;
   /** Every violation at once, with FIELD_INVALID. */
   readonly violations?: readonly FieldViolation[];
-  /** When it makes sense to come back, in microseconds from now. */
-  readonly retryAfter?: bigint;
+  /** When it makes sense to come back, in microseconds from now; `never`: waiting changes nothing. */
+  readonly retryAfter?: bigint | 'never';
   /** The thing that is in the way, for ResourceInfo and PreconditionFailure: its type and name. */
   readonly resource?: { readonly type: string; readonly name: string };
 }

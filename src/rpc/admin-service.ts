@@ -1,5 +1,6 @@
 import { AdminService } from '../gen/surety/authority/v1/admin_service_pb.js';
 import { type ExecutedCommand, executeCommand } from '../ledger/authority/execute-command.js';
+import { getAdmissionStatus } from './admin/admission-status.js';
 import { getDomain, listDomains } from './admin/domains.js';
 import { readCommand } from './admin/read-command.js';
 import {
@@ -121,6 +122,8 @@ export function adminService(tools: HandlerTools): ServiceBinding {
       const { records, nextPageToken } = await listRecords(tools, context, TOOLS, request);
       return { tools: records, nextPageToken };
     },
+
+    getAdmissionStatus: (request, context) => getAdmissionStatus(tools, context, request),
   });
 }
 

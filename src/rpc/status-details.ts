@@ -119,6 +119,7 @@ function errorInfo({ reason, metadata }: ErrorDetails, dropped: number): Any {
 }
 
 function retryInfo({ reason, retryAfter }: Refusal): Any[] {
+  if (retryAfter === 'never') return [];
   const micros = retryAfter ?? (ALWAYS_RETRY.has(reason) ? DEFAULT_RETRY_MICROS : undefined);
   return micros === undefined
     ? []

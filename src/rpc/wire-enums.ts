@@ -1,3 +1,4 @@
+import { BreakerState as WireBreaker } from '../gen/surety/authority/v1/admission_pb.js';
 import { OperatorRole as WireOperatorRole } from '../gen/surety/authority/v1/records_pb.js';
 import {
   CertificateBinding as WireBinding,
@@ -5,6 +6,7 @@ import {
   WorkloadRole as WireRole,
   RecordStatus as WireStatus,
 } from '../gen/surety/identity/v1/workload_pb.js';
+import type { BreakerState } from '../ledger/admission/records.js';
 import type {
   CallerKind,
   CertificateBinding,
@@ -67,4 +69,10 @@ export const WIRE_CALLER_KINDS: Readonly<Record<CallerKind, WireCallerKind>> = {
   owner: WireCallerKind.OWNER,
   operator: WireCallerKind.OPERATOR,
   auditor: WireCallerKind.AUDITOR,
+};
+
+export const WIRE_BREAKERS: Readonly<Record<BreakerState, WireBreaker>> = {
+  closed: WireBreaker.CLOSED,
+  open: WireBreaker.OPEN,
+  half_open: WireBreaker.HALF_OPEN,
 };

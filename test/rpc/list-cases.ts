@@ -155,6 +155,10 @@ const RECORDS: readonly ListCase[] = [
   records(admin.listTools, 'tools', 'toolName', 'tools', 1000, (id) => ({
     ...{ toolName: id(), nonGrantable: false, ...active },
   })),
+  records(admin.getAdmissionStatus, 'actors', 'actor', 'actor_counters', 1000, (id, large) => ({
+    ...{ actor: `caller:${spiffeId(id(large ? SPIFFE_PATH_OCTETS : 0))}`, minuteStart: 0n, calls: 0 },
+    ...{ safetyCalls: 0, windowStart: 0n, windowCalls: 0 },
+  })),
 ];
 
 /** The effect whose history is told, when it is there. */

@@ -101,6 +101,9 @@ describe('details', () => {
       retryDelay: { seconds: 1n },
     });
     expect(detail(statusOf(refusal('STORE_REGRESSED', 'Stopped.')), RetryInfoSchema)).toBeUndefined();
+    // Promised for the reason, but no waiting helps here.
+    const never = statusOf(refusal('QUOTA_EXHAUSTED', 'Too many hops.', { retryAfter: 'never' }));
+    expect(detail(never, RetryInfoSchema)).toBeUndefined();
     const past = statusOf(refusal('OUTCOME_UNKNOWN', 'Repeat.', { retryAfter: -5n }));
     expect(detail(past, RetryInfoSchema)).toMatchObject({ retryDelay: { seconds: 0n, nanos: 0 } });
   });

@@ -1,3 +1,4 @@
+import { STATUS_COMMAND } from './admission-status.js';
 import type { FieldFlag } from './field-flags.js';
 import { valueHint } from './field-value.js';
 import { READ_COMMANDS } from './read-records.js';
@@ -8,7 +9,7 @@ import { columns } from './terminal.js';
 const WIDTH = 110;
 
 const HEAD = `surety admin <command> [<id>] --reason <text> [--dry-run] [--domain <domain>] [options]
-surety admin get-<record> <id> | list-<records> [--json] [--domain <domain>] [options]
+surety admin get-<record> <id> | list-<records> | status [--json] [--domain <domain>] [options]
 
 For operators. Each command that changes something is built on the record as it stands, signed with the
 operator's key and sent over mutual TLS; a field that is not given stays as it is. If the record, or the domain's
@@ -20,7 +21,7 @@ very same command is sent again: it is done once.
   --dry-run       shows the command and the record before and after; sends nothing
   --force         where the record has changed in the meantime, builds the command on what it is by then
   --json          the whole mutation as protobuf JSON: the text, a file, or - for the standard input;
-                  with get and list: prints JSON
+                  with get, list and status: prints JSON
 
   --target        where the service listens; that of SURETY_LISTEN unless given
   --cert, --key   the operator's certificate and its key, PEM; those of the development operator unless given
@@ -40,7 +41,7 @@ export function adminHelp(): string {
     `  ${name}: ${summary}`,
     ...wrap(flags.map(usageOf), '      '),
   ]);
-  const reads = READ_COMMANDS.map(({ name, summary, flags, argument }) => [
+  const reads = [...READ_COMMANDS, STATUS_COMMAND].map(({ name, summary, flags, argument }) => [
     name,
     [summary, ...flags.map(usageOf)].join('  ') + (argument === undefined ? '' : `: <${argument}>`),
   ]);

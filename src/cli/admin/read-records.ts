@@ -79,7 +79,8 @@ async function getOne(kind: RecordKind, args: readonly string[], terminal: Termi
   }
 }
 
-function json(schema: DescMessage, message: Message): string {
+/** A message as protobuf JSON, for programs. */
+export function json(schema: DescMessage, message: Message): string {
   return `${toJsonString(schema, message, { prettySpaces: 2 })}\n`;
 }
 
@@ -87,7 +88,8 @@ function text(schema: DescMessage, message: Message): string {
   return `${columns([...flatFields(schema, message)]).join('\n')}\n`;
 }
 
-const LIST_OPTIONS = {
+/** The options of every command that pages, for `parseArgs`. */
+export const LIST_OPTIONS = {
   json: { type: 'boolean' },
   all: { type: 'boolean' },
   'page-size': { type: 'string' },
@@ -118,23 +120,33 @@ async function listAll(
       kind.list.output.fields[0]?.localName ?? '',
     );
     terminal.out(values['json'] === true ? json(kind.list.output, page.answer) : table(kind, page.records));
-    const next = page.answer['nextPageToken'];
-    if (typeof next === 'string' && next !== '') {
-      terminal.err(`There are more: --page-token ${next}, or --all\n`);
-    }
+    sayWhatIsLeft(page.answer, terminal);
     return 0;
   } finally {
     channel.close();
   }
 }
 
+/** Says how to go on where there are more pages. */
+export function sayWhatIsLeft({ nextPageToken }: Fields, terminal: Terminal): void {
+  if (typeof nextPageToken !== 'string' || nextPageToken === '') return;
+  terminal.err(`There are more: --page-token ${nextPageToken}, or --all\n`);
+}
+
+/** Pages that were read. */
 interface Pages {
   /** The last page's answer, with the records of all pages that were read. */
   readonly answer: Message & Fields;
   readonly records: readonly Message[];
 }
 
-async function readPages(
+/**
+ * One page, or all from one on.
+ *
+ * @param page asks for the one that a token names
+ * @param field of the answer that holds the records
+ */
+export async function readPages(
   page: (pageToken: string) => Promise<Message & Fields>,
   { first, all }: { readonly first: string; readonly all: boolean },
   field: string,
@@ -160,8 +172,8 @@ function table({ schema, columns: names }: RecordKind, records: readonly Message
   return `${columns([heads, ...rows]).join('\n')}\n`;
 }
 
-/** 0 asks for the service's own size of a page. */
-function readPageSize(size: string | undefined): number {
+/** 0 asks for the service's own size of a page. @throws {UsageError} */
+export function readPageSize(size: string | undefined): number {
   if (size === undefined) return 0;
   if (/^\d{1,4}$/.test(size) && Number(size) >= 1 && Number(size) <= MAX_PAGE_SIZE) return Number(size);
   throw new UsageError(`--page-size: must be 1 to ${MAX_PAGE_SIZE}`);

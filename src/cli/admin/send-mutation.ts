@@ -15,6 +15,7 @@ import { readFile } from './field-value.js';
 import type { Fields } from '../client/message-fields.js';
 import { recordAfter } from '../client/mutation-kinds.js';
 import { type CurrentRecord, schemaOf, type Target } from '../client/record-kinds.js';
+import { breakerLines } from './show-breaker.js';
 import { changeLines, headerLines, resultLines, targetName } from './show-command.js';
 import { buildMutation, type GivenMutation, type MutationCommand } from './subcommands.js';
 import type { Terminal } from './terminal.js';
@@ -64,7 +65,7 @@ export async function sendMutation(
     let key: SigningKey | undefined;
     for (let build = 1; ; build += 1) {
       const prepared = await prepare(command, told, connection);
-      if (told.dryRun) return show(command, prepared, terminal);
+      if (told.dryRun) return await show(command, prepared, connection.channel, terminal);
       try {
         key ??= connection.signingKey();
         return await send(command, prepared, connection.channel, key, terminal);
@@ -136,17 +137,20 @@ async function prepare(
 }
 
 /** Says what it would do; sends nothing. */
-function show(
+async function show(
   command: MutationCommand,
   { header, mutation, target, before, me }: Prepared,
+  channel: Channel,
   terminal: Terminal,
-): number {
+): Promise<number> {
   const schema = schemaOf(target);
   const after = recordAfter(command.kind, schema, mutation.value as unknown as Fields, before?.message, {
     policyRevision: me.policyRevision,
     now: header.issuedTime as never,
     reason: header.reason,
   });
+  const beside =
+    mutation.case === 'resetBreaker' ? await breakerLines(channel, header.domainId, mutation.value.sink) : [];
   const state = before === undefined ? 'is not there yet' : `is at revision ${before.revision}`;
   terminal.out(
     [
@@ -159,6 +163,7 @@ function show(
         : []),
       ...(after === undefined ? [] : changeLines(schema, before?.message, after)),
       '',
+      ...beside,
     ].join('\n'),
   );
   return 0;

@@ -49,14 +49,15 @@ export function countSafetyCall(draft: Draft, actor: ActorKey | undefined): void
   draft.put('actor_counters', { ...row, safetyCalls: row.safetyCalls + 1 });
 }
 
-interface Minute {
+/** What was counted in a minute. */
+export interface Minute {
   readonly minuteStart: Micros;
   readonly calls: number;
   readonly safetyCalls: number;
 }
 
-/** Counters as of the minute that `now` is in. */
-function currentMinute<Counters extends Minute>(counters: Counters, now: Micros): Counters {
+/** Counters as of the minute that `now` is in: those of another one are over. */
+export function currentMinute<Counters extends Minute>(counters: Counters, now: Micros): Counters {
   const minuteStart = now - (now % QUOTA_MINUTE);
   return counters.minuteStart === minuteStart
     ? counters
@@ -67,10 +68,15 @@ function domainMinute(draft: Draft) {
   return currentMinute(draft.head.counters, draft.now);
 }
 
+/** How many ordinary calls a quota still lets through in its minute. What the safety lane took may be more than its part. */
+export function ordinaryLeft({ calls, safetyCalls }: Minute, limit: number): number {
+  return Math.max(0, ordinaryPart(limit) - calls - safetyCalls);
+}
+
 function quotaRefusal(draft: Draft, whose: 'domain' | 'actor', minute: Minute): Refusal | undefined {
   const { limits } = draft.domain;
   const limit = whose === 'domain' ? limits.requestsPerMinute : limits.actorRequestsPerMinute;
-  if (minute.calls + minute.safetyCalls < ordinaryPart(limit)) return undefined;
+  if (ordinaryLeft(minute, limit) > 0) return undefined;
   return refusal('QUOTA_EXHAUSTED', `The ${whose} has used up its requests of this minute.`, {
     metadata: { limit: String(limit) },
     resource: { type: 'quota', name: `${whose}_requests_per_minute` },

@@ -15,9 +15,17 @@ export function breakerRefusal(sink: SinkRow, row: SinkCounterRow, now: Micros):
   if (row.probeEffectId !== null) {
     return circuitOpen(sink, sink.breakerReset, 'An execution is trying whether the sink works again.');
   }
-  const until = row.openedAt === null ? now : row.openedAt + sink.breakerReset;
+  const until = tryTime(sink, row) ?? now;
   if (row.breaker === 'half_open' || now >= until) return undefined;
   return circuitOpen(sink, until - now, 'Too many effects in a row failed at the sink.');
+}
+
+/** From when on an execution may try whether the sink works again; undefined while the breaker is closed. */
+export function tryTime(
+  { breakerReset }: Pick<SinkRow, 'breakerReset'>,
+  { openedAt }: Pick<SinkCounterRow, 'openedAt'>,
+): Micros | undefined {
+  return openedAt === null ? undefined : openedAt + breakerReset;
 }
 
 /**

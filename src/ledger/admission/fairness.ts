@@ -2,7 +2,7 @@ import { type Refusal, refusal } from '../refusal.js';
 import type { Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
 import { FAIRNESS_WINDOW } from './limits.js';
-import type { ActorCounterRow, ServedActors } from './records.js';
+import type { ActorCounterRow, DomainCounters, ServedActors } from './records.js';
 
 /**
  * authority.md, Admission: in each window an actor gets at most a burst more calls than the least served active one.
@@ -11,7 +11,7 @@ import type { ActorCounterRow, ServedActors } from './records.js';
 export function fairnessRefusal(draft: Draft, actor: ActorCounterRow): Refusal | undefined {
   const windowStart = windowOf(draft.now);
   const mine = callsIn(actor, windowStart);
-  const least = servedIn(draft, windowStart)[0]?.calls ?? 0;
+  const least = servedIn(draft.head.counters, windowStart)[0]?.calls ?? 0;
   const { fairnessBurst } = draft.domain.limits;
   if (mine === 0 || mine + 1 <= least + fairnessBurst) return undefined;
   return refusal('FAIRNESS_HOLD', 'The actor is ahead of others by more than the burst.', {
@@ -25,21 +25,23 @@ export function fairnessRefusal(draft: Draft, actor: ActorCounterRow): Refusal |
 export function serveOnce(draft: Draft, actor: ActorCounterRow): ActorCounterRow {
   const windowStart = windowOf(draft.now);
   const before = callsIn(actor, windowStart);
-  const served = moveUp(servedIn(draft, windowStart), before);
+  const served = moveUp(servedIn(draft.head.counters, windowStart), before);
   draft.setCounters({ ...draft.head.counters, windowStart, served });
   return { ...actor, windowStart, windowCalls: before + 1 };
 }
 
-function windowOf(now: Micros): Micros {
+/** When the window began that `now` is in. */
+export function windowOf(now: Micros): Micros {
   return now - (now % FAIRNESS_WINDOW);
 }
 
-function callsIn(actor: ActorCounterRow, windowStart: Micros): number {
+/** How many calls an actor has made in the window. */
+export function callsIn(actor: ActorCounterRow, windowStart: Micros): number {
   return actor.windowStart === windowStart ? actor.windowCalls : 0;
 }
 
-function servedIn(draft: Draft, windowStart: Micros): readonly ServedActors[] {
-  const { counters } = draft.head;
+/** How the window's calls are spread over the actors. */
+export function servedIn(counters: DomainCounters, windowStart: Micros): readonly ServedActors[] {
   return counters.windowStart === windowStart ? counters.served : [];
 }
 

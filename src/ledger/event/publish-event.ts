@@ -226,6 +226,7 @@ function parentHops(
     refused: refusal('QUOTA_EXHAUSTED', 'Too many events led to this one.', {
       metadata: { limit: String(maxHops) },
       resource: { type: 'quota', name: 'event_hops' },
+      retryAfter: 'never',
     }),
   };
 }

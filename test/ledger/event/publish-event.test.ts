@@ -195,9 +195,13 @@ describe('publishing an event (authority.md, Records: event)', () => {
       expect(publish(withParent(DEFAULT_LIMITS.maxHops - 1), { parentEventId: 'event-1' }).event.hops).toBe(
         DEFAULT_LIMITS.maxHops,
       );
-      expect(refusalOf(withParent(DEFAULT_LIMITS.maxHops), { parentEventId: 'event-1' })?.reason).toBe(
-        'QUOTA_EXHAUSTED',
-      );
+      // No waiting brings it closer.
+      const beyond = refusalOf(withParent(DEFAULT_LIMITS.maxHops), { parentEventId: 'event-1' });
+      expect(beyond).toMatchObject({
+        reason: 'QUOTA_EXHAUSTED',
+        resource: { name: 'event_hops' },
+        retryAfter: 'never',
+      });
     });
 
     test('a parent that the caller may not see looks like none', () => {

@@ -194,7 +194,8 @@ export const GetDecisionResponseSchema: GenMessage<GetDecisionResponse> = /*@__P
 export const PolicyService: GenService<{
   /**
    * Decides and records, whether it allows or denies. A denial is an answer, not an error. A repeated call is decided anew;
-   * the same denial within 60 s is answered from the stored one.
+   * the same denial within 60 s is answered from the stored one, at no cost. QUOTA_EXHAUSTED and FAIRNESS_HOLD, with RetryInfo,
+   * unless the action is `effect.cancel`.
    *
    * @generated from rpc surety.authority.v1.PolicyService.Decide
    */

@@ -1085,7 +1085,8 @@ export const RetryAdviceSchema: GenEnum<RetryAdvice> = /*@__PURE__*/
 export const EffectService: GenService<{
   /**
    * Reserves one effect: decision, grant use, pending work, reservation and audit in one transaction. Repeating the exact
-   * request after a lost answer gives the first reply with `duplicate`, and consumes nothing.
+   * request after a lost answer gives the first reply with `duplicate`, and consumes nothing. Admission may hold it:
+   * QUOTA_EXHAUSTED, FAIRNESS_HOLD, UNKNOWN_CEILING or CIRCUIT_OPEN, each with RetryInfo; nothing was done or consumed then.
    *
    * @generated from rpc surety.effect.v1.EffectService.ReserveEffect
    */
@@ -1097,7 +1098,8 @@ export const EffectService: GenService<{
   /**
    * PREPARED to EXECUTING. Send the effect only after this answered EXECUTING to this very process, and within
    * `send_window` of the moment the first call was made. Repeating it exactly from the same process gives the stored result
-   * as `duplicate`; from a restarted process it is refused.
+   * as `duplicate`; from a restarted process it is refused. It counts against the quota of the harness that reserved:
+   * QUOTA_EXHAUSTED, FAIRNESS_HOLD or CIRCUIT_OPEN, each with RetryInfo; the effect stays PREPARED then.
    *
    * @generated from rpc surety.effect.v1.EffectService.StartExecution
    */
@@ -1107,7 +1109,8 @@ export const EffectService: GenService<{
     output: typeof StartExecutionResponseSchema;
   },
   /**
-   * EXECUTING to UNKNOWN, by the executor that started. An exact repeat answers `duplicate`.
+   * EXECUTING to UNKNOWN, by the executor that started. An exact repeat answers `duplicate`. Of the safety lane: counted,
+   * never refused by a quota; so are AcknowledgeTerminal, Reconcile, CancelEffect and the decision for it.
    *
    * @generated from rpc surety.effect.v1.EffectService.MarkUnknown
    */

@@ -830,15 +830,17 @@ export enum Reason {
   BACKPRESSURE = 200,
 
   /**
-   * RESOURCE_EXHAUSTED. A quota is used up. Details: RetryInfo, QuotaFailure (its subject is `quota/` and one of
-   * `domain_requests_per_minute`, `actor_requests_per_minute`, `pending_work`, `event_hops`, `live_nonces`). Metadata: `limit`.
+   * RESOURCE_EXHAUSTED. A quota is used up. Details: RetryInfo (but for `event_hops`, which no waiting changes), QuotaFailure
+   * (its subject is `quota/` and one of `domain_requests_per_minute`, `actor_requests_per_minute`, `pending_work`,
+   * `event_hops`, `live_nonces`). Metadata: `limit`.
    *
    * @generated from enum value: REASON_QUOTA_EXHAUSTED = 201;
    */
   QUOTA_EXHAUSTED = 201,
 
   /**
-   * RESOURCE_EXHAUSTED. The actor is ahead of the least served one by more than the burst. Details: RetryInfo, QuotaFailure.
+   * RESOURCE_EXHAUSTED. The actor is ahead of the least served one by more than the burst. Details: RetryInfo, QuotaFailure
+   * (`quota/fairness_burst`).
    * Metadata: `limit`.
    *
    * @generated from enum value: REASON_FAIRNESS_HOLD = 202;
@@ -847,7 +849,8 @@ export enum Reason {
 
   /**
    * RESOURCE_EXHAUSTED. Too many effects of the sink are UNKNOWN, or one for too long: they have to be reconciled first.
-   * Details: RetryInfo, QuotaFailure. Metadata: `rule` (`count` or `age`), `sink`.
+   * Details: RetryInfo, QuotaFailure (`quota/unknown_ceiling` or `quota/unknown_age`). Metadata: `rule` (`count` or `age`),
+   * `sink`.
    *
    * @generated from enum value: REASON_UNKNOWN_CEILING = 203;
    */

@@ -275,6 +275,8 @@ export const GetEventResponseSchema: GenMessage<GetEventResponse> = /*@__PURE__*
 export const EventService: GenService<{
   /**
    * Publishes an immutable event with its provenance origin, in one transaction. An exact repeat answers `duplicate`.
+   * QUOTA_EXHAUSTED and FAIRNESS_HOLD say with RetryInfo when to come back; an event too many hops away is QUOTA_EXHAUSTED
+   * without one.
    *
    * @generated from rpc surety.event.v1.EventService.PublishEvent
    */

@@ -656,7 +656,8 @@ export const LineageDirectionSchema: GenEnum<LineageDirection> = /*@__PURE__*/
  */
 export const ProvenanceService: GenService<{
   /**
-   * Records content that has no parent. An exact repeat answers the first record with `duplicate`.
+   * Records content that has no parent. An exact repeat answers the first record with `duplicate`. Like DeriveRecord it counts
+   * against the caller's quota: QUOTA_EXHAUSTED and FAIRNESS_HOLD, with RetryInfo.
    *
    * @generated from rpc surety.provenance.v1.ProvenanceService.RegisterOrigin
    */
