@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeEntry } from '../../src/lane/decode-entry.js';
+import { decodeEntryRecord } from '../../src/cli/archive/entry-record.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import { ChainVerifier } from '../../src/ledger/audit/verify-chain.js';
 import { keyText } from '../../src/ledger/tables.js';
@@ -46,6 +47,11 @@ const SEEN = [
   'effect.cancel EFFECT_STATE_CONFLICT',
   'effect.expire ok',
   'effect.lose_executor ok',
+  'effect.archive ok',
+  'effect.archive REVISION_STALE',
+  'effect.start EFFECT_ARCHIVED',
+  'effect.acknowledge EFFECT_ARCHIVED',
+  'duplicate of an archived effect',
   'late evidence',
   'disputed',
 ];
@@ -70,6 +76,8 @@ const MOVES: readonly MoveName[] = [
   'cancel',
   'expire',
   'lose',
+  'archive',
+  'archive',
 ];
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -96,6 +104,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 /** What holds in any store, whatever happened. */
 function expectSound(store: MemoryStore): void {
   const effects = store.all('effects');
+  const tombstones = store.all('effect_tombstones');
+  const everMade = [...effects, ...tombstones];
   const live = effects.filter(({ state }) => !isTerminal(state));
   expect(
     store
@@ -105,7 +115,7 @@ function expectSound(store: MemoryStore): void {
     'pending work',
   ).toEqual(live.map(({ effectId }) => effectId).sort());
 
-  const holders = effects
+  const holders = everMade
     .filter(({ holdsKey }) => holdsKey)
     .map(({ sink, keyDigest }) => keyText([sink, keyDigest]));
   expect(new Set(holders).size, 'one holder per key').toBe(holders.length);
@@ -114,12 +124,12 @@ function expectSound(store: MemoryStore): void {
   for (const { grantId, uses, maxUses } of store.all('grants')) {
     expect(uses).toBeLessThanOrEqual(maxUses);
     expect(
-      BigInt(effects.filter((effect) => effect.grantId === grantId).length),
+      BigInt(everMade.filter((effect) => effect.grantId === grantId).length),
       'uses are reservations',
     ).toBe(uses);
   }
 
-  const fences = effects.sort((a, b) => (a.reserveSeq < b.reserveSeq ? -1 : 1)).map(({ fence }) => fence);
+  const fences = everMade.sort((a, b) => (a.reserveSeq < b.reserveSeq ? -1 : 1)).map(({ fence }) => fence);
   for (const [i, fence] of fences.entries())
     if (i > 0) expect(fence).toBeGreaterThan(fences[i - 1] as bigint);
   expect(store.head.fenceCounter).toBe(BigInt(fences.length));
@@ -135,8 +145,24 @@ function expectSound(store: MemoryStore): void {
       Array.from({ length: Number(steps) }, (_, i) => BigInt(i + 1)).sort(),
     );
   }
+  const stepsInLog = new Map<string, bigint>();
+  for (const { effectId } of store.all('audit_entries')) {
+    if (effectId !== null) stepsInLog.set(effectId, (stepsInLog.get(effectId) ?? 0n) + 1n);
+  }
+  const withReceipts = new Set(receipts.map(({ effectId }) => effectId));
+  for (const { effectId, step: steps, state } of tombstones) {
+    expect(store.get('effects', effectId), 'an effect lives or has a tombstone').toBeUndefined();
+    expect(isTerminal(state), 'what is archived is settled').toBe(true);
+    expect(withReceipts.has(effectId), 'its receipts are gone').toBe(false);
+    expect(stepsInLog.get(effectId), 'its steps stay in the log').toBe(steps);
+  }
   const spent = store.all('transition_nonces').map(({ statementDigest }) => statementDigest.toString('hex'));
-  const proved = receipts.map(({ statementDigest }) => statementDigest.toString('hex'));
+  const gone = store.all('audit_entries').flatMap(({ effectId, entry }) => {
+    if (effectId === null || !store.get('effect_tombstones', effectId)) return [];
+    const proof = decodeEntryRecord(entry)?.proofDigest ?? [];
+    return proof.length > 0 ? [Buffer.from(proof).toString('hex')] : [];
+  });
+  const proved = [...receipts.map(({ statementDigest }) => statementDigest.toString('hex')), ...gone];
   expect(spent.sort(), 'every nonce has its receipt').toEqual(proved.sort());
 
   const verifier = new ChainVerifier(DOMAIN, decodeEntry, { seq: 0n, chainHash: genesisHash(DOMAIN) });

@@ -139,8 +139,10 @@ export class History {
       const { decision, command } = this.queue[0] as Move;
       const key = decision.serializeBy?.(command);
       if (key !== undefined && keys.has(key)) break;
+      if (decision.exclusive === true && batch.length > 0) break;
       if (key !== undefined) keys.add(key);
       batch.push(this.queue.shift() as Move);
+      if (decision.exclusive === true) break;
     }
     return batch;
   }
@@ -241,11 +243,21 @@ export class History {
     const identity = `${command.eventId} ${command.outputSink} ${command.requestDigest.toString('hex')}`;
     const first = this.firstReplies.get(identity);
     must(duplicate === (first !== undefined), 'an identity is reserved once');
+    if (this.batched.get('effect_tombstones', effect.effectId)) {
+      this.outcomes.set('duplicate of an archived effect', 1);
+    }
     if (!first) {
       const grant = this.batched.get('grants', command.grantId);
       const done = this.batched
         .find('keySucceeded', effect.sink, effect.keyDigest)
-        .filter(({ effectId }) => effectId !== effect.effectId && effectId < effect.effectId);
+        .filter(({ effectId }) => effectId !== effect.effectId && effectId < effect.effectId)
+        .map(({ effectId }) => effectId)
+        .concat(
+          this.batched
+            .find('keyArchived', effect.sink, effect.keyDigest)
+            .map(({ effectId }) => effectId)
+            .filter((effectId) => effectId !== effect.effectId && effectId < effect.effectId),
+        );
       must(
         done.length === 0 || (command.repeatable && grant?.repeatable === true),
         'what was done is not done again',
@@ -261,6 +273,8 @@ export class History {
       'decisionId',
       'startBefore',
     ] as const) {
+      // A tombstone has what the reply is made of, and no more.
+      if (effect[field] === undefined && field === 'reservedAt') continue;
       must(first[field] === effect[field], `a duplicate has the first ${field}`);
     }
   }

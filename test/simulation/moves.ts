@@ -1,6 +1,7 @@
 import { decide } from '../../src/ledger/authority/decide.js';
 import type { CommandBase, Decision } from '../../src/ledger/decision.js';
 import { acknowledgeTerminal } from '../../src/ledger/effect/acknowledge-terminal.js';
+import { archiveEffects, MIN_RETENTION } from '../../src/ledger/effect/archive-effects.js';
 import { cancelEffect } from '../../src/ledger/effect/cancel-effect.js';
 import type { Evidence, EvidenceFields, EvidenceKind } from '../../src/ledger/effect/evidence.js';
 import { expireEffect } from '../../src/ledger/effect/expire-effect.js';
@@ -10,10 +11,11 @@ import { reconcile } from '../../src/ledger/effect/reconcile.js';
 import type { EffectRow } from '../../src/ledger/effect/records.js';
 import { type ReserveEffectCommand, reserveEffect } from '../../src/ledger/effect/reserve-effect.js';
 import { startExecution } from '../../src/ledger/effect/start-execution.js';
+import { effectRecordDigest } from '../../src/ledger/effect/tombstone.js';
 import type { TransitionCommand } from '../../src/ledger/effect/transition-command.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import type { RegistrationRow } from '../../src/ledger/identity/records.js';
-import type { EffectState, TerminalState } from '../../src/ledger/types.js';
+import { type EffectState, isTerminal, type TerminalState } from '../../src/ledger/types.js';
 import { DOMAIN, EVENTS, HARNESSES, type Ids, MINUTE, RESOURCES, SECOND, SINKS, WORKLOADS } from './cast.js';
 import { FACTS, type MemoryStore } from './memory-store.js';
 
@@ -132,7 +134,7 @@ function signed<K extends EvidenceKind>(
   ids: Ids,
   store: MemoryStore,
   registration: RegistrationRow,
-  effect: EffectRow,
+  effect: Pick<EffectRow, 'effectId' | 'eventId' | 'grantId' | 'fence'>,
   edge: readonly [EffectState, EffectState],
   proofOf: Evidence<K>,
   nonce = ids.next(FRESH_NONCE),
@@ -281,7 +283,7 @@ const transitAgain: Maker = (store, ids, { what, how }, memory) => {
   const commandId = ids.next('cmd');
   if (how % 3 === 0) return { ...earlier, command: { ...command, commandId } };
   const registration = store.get('registrations', registrationId);
-  const effect = store.get('effects', command.effectId);
+  const effect = store.get('effects', command.effectId) ?? store.get('effect_tombstones', command.effectId);
   if (!registration || !effect) return undefined;
   const { fromState, toState, nonce } = command.proof.statement;
   const again = signed(
@@ -332,6 +334,31 @@ const cancel: Maker = (store, ids, dice, memory) => {
   });
 };
 
+/** One settled effect, or all of them, as they stand when the export is made. */
+const archive: Maker = (store, ids, { what, how }) => {
+  const settled = store.all('effects').filter(({ state }) => isTerminal(state));
+  if (settled.length === 0) return undefined;
+  const chosen = how % 3 === 0 ? settled : [pick(settled, what)];
+  const last = store.all('archives').at(-1);
+  return move(archiveEffects, {
+    domainId: DOMAIN,
+    commandId: ids.next('cmd'),
+    retention: MIN_RETENTION,
+    archive: {
+      archiveNumber: (last?.archiveNumber ?? 0n) + 1n,
+      archiveId: ids.next('archive'),
+      exportDigest: sha256('an export'),
+      logAfterSeq: last?.logLastSeq ?? 0n,
+      logLastSeq: store.head.seq,
+      logChainHash: store.head.chainHash,
+    },
+    effects: chosen.map((effect) => ({
+      effectId: effect.effectId,
+      recordDigest: effectRecordDigest(effect, store.find('transitionsOfEffect', effect.effectId)),
+    })),
+  });
+};
+
 function sweep(decision: object, state: EffectState): Maker {
   return (store, ids, dice) => {
     const effect = effectIn(store, state, dice);
@@ -354,6 +381,7 @@ export const MAKERS = {
   cancel,
   expire: sweep(expireEffect, 'PREPARED'),
   lose: sweep(loseExecutor, 'EXECUTING'),
+  archive,
 } as const satisfies Record<string, Maker>;
 
 export type MoveName = keyof typeof MAKERS;
