@@ -43,6 +43,13 @@ export const COMMANDS = {
       return { run: bootstrapCommand, help: BOOTSTRAP_HELP };
     },
   },
+  restore: {
+    summary: 'after the database was brought back from a backup: a new incarnation, and what was in flight',
+    load: async () => {
+      const { restoreCommand, RESTORE_HELP } = await import('./restore.js');
+      return { run: restoreCommand, help: RESTORE_HELP };
+    },
+  },
   health: {
     summary: 'asks a running service whether it serves',
     load: async () => {

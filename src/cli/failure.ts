@@ -14,6 +14,7 @@ export class UsageError extends Error {
 /** Errors whose message is written for the person who called the command, by their names. */
 const FOR_PEOPLE: ReadonlySet<string> = new Set([
   'StartRefused',
+  'RestoreRefused',
   'MigrationError',
   'EmbeddedPostgresError',
   'Refused',

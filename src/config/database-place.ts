@@ -3,7 +3,7 @@ import { ConfigurationInvalid, readConfiguration } from './configuration.js';
 const POSTGRES_PORT = '5432';
 
 /** Commands that use one login: the one that is for them, where there is one. */
-const ONE_LOGIN: ReadonlySet<string> = new Set(['migrate', 'bootstrap', 'archive']);
+const ONE_LOGIN: ReadonlySet<string> = new Set(['migrate', 'bootstrap', 'restore', 'archive']);
 
 /**
  * Where the database of a command is, and the variables that say so, for a message: never the login.

@@ -57,7 +57,7 @@ export const VARIABLES = {
   },
   SURETY_MIGRATION_URL: {
     about:
-      'The same database for a login that may change its schema: used once at the start, and by `surety migrate` and `surety bootstrap`.',
+      'The same database for a login that may change its schema: used once at the start, and by `surety migrate`, `surety bootstrap` and `surety restore`.',
     type: databaseUrl,
     secret: true,
   },

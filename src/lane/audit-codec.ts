@@ -40,6 +40,7 @@ const KINDS: Readonly<Record<AuditKind, WireKind>> = {
   archival: WireKind.ARCHIVAL,
   action_event: WireKind.ACTION_EVENT,
   bounded_grant: WireKind.BOUNDED_GRANT,
+  restore: WireKind.RESTORE,
 };
 const SOURCES: Readonly<Record<StateSource, WireSource>> = {
   reservation: WireSource.RESERVATION,

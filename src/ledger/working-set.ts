@@ -231,6 +231,11 @@ export interface AuditPosition {
 
 const FENCE_INCARNATION_SHIFT = 40n;
 
+/** The incarnation in which a fence was given out (effects.md, Reserve 8). */
+export function fenceIncarnation(fence: bigint): bigint {
+  return fence >> FENCE_INCARNATION_SHIFT;
+}
+
 /**
  * What one decision reads and writes. Its writes become visible to the commands behind it only when the decision has
  * returned and was accepted, or refused with a record.

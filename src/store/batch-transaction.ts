@@ -76,10 +76,11 @@ function interpretGather(
   const head = headOf(headRow);
   const clock = factsRow['now'] as bigint;
   const seenHash = answers[4]?.rows[0]?.['chain_hash'] as Buffer | undefined;
-  if (input.seen && !extendsSeen(head, factsRow['incarnation'] as bigint, seenHash, input.seen)) {
-    return { kind: 'regressed' };
-  }
-  const floor = input.seen && input.seen.time > head.lastTime ? input.seen.time : head.lastTime;
+  const incarnation = factsRow['incarnation'] as bigint;
+  if (input.seen && !extendsSeen(head, incarnation, seenHash, input.seen)) return { kind: 'regressed' };
+  // What was seen before a restore binds its time as little as its head.
+  const seenTime = input.seen?.incarnation === incarnation ? input.seen.time : 0n;
+  const floor = seenTime > head.lastTime ? seenTime : head.lastTime;
   if (floor - clock > MAX_CLOCK_REGRESSION) return { kind: 'regressed' };
   const set = new WorkingSet({
     domainId: input.domainId,
@@ -88,7 +89,7 @@ function interpretGather(
     head,
     domain: domainOf(domainRow),
     facts: {
-      incarnation: factsRow['incarnation'] as bigint,
+      incarnation,
       audience: (factsRow['audience'] as string | null) ?? '',
       serviceDomainId: (factsRow['service_domain_id'] as string | null) ?? '',
     },

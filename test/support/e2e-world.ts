@@ -84,6 +84,8 @@ export interface E2eWorld {
   advance(ms: number): Promise<void>;
   /** The store's clock, in milliseconds. */
   now(): Promise<number>;
+  /** Another connection for `sql`, where the database's server was stopped and started. */
+  reconnect(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -105,12 +107,13 @@ export async function openE2eWorld(
     prepare?: (sql: pg.Client) => Promise<void>;
     /** Files of the test's own, which it may change (own-pki.ts); the suite's development files unless given. */
     tls?: ServiceSettings['tls'];
+    /** On a server of the test's own; one on the suite's unless given. */
+    database?: TestDatabase;
   } = {},
 ): Promise<E2eWorld> {
   const layout = await ensureDevelopmentCertificates({ directory: inject('certificatesDirectory') });
-  const database = await createTestDatabase();
-  const sql = new pg.Client({ connectionString: database.url });
-  await sql.connect();
+  const database = options.database ?? (await createTestDatabase());
+  const sql = await connectTo(database);
   await options.prepare?.(sql);
   await bootstrap({
     url: database.url,
@@ -146,7 +149,7 @@ class World implements E2eWorld {
     readonly database: TestDatabase,
     readonly layout: CertificateLayout,
     private readonly services: ServiceProcess[],
-    readonly sql: pg.Client,
+    public sql: pg.Client,
     private readonly start: (env?: Readonly<Record<string, string>>) => Promise<ServiceProcess>,
   ) {}
 
@@ -341,12 +344,24 @@ class World implements E2eWorld {
     return Math.floor(Number(rows[0].now) / 1000);
   }
 
+  async reconnect(): Promise<void> {
+    this.sql = await connectTo(this.database);
+  }
+
   async close(): Promise<void> {
     for (const channel of this.channels.values()) channel.close();
     await Promise.all(this.services.map((service) => service.stop()));
     await this.sql.end();
     await this.database.drop();
   }
+}
+
+async function connectTo(database: TestDatabase): Promise<pg.Client> {
+  const sql = new pg.Client({ connectionString: database.url });
+  // A server that is stopped breaks it: whoever uses it then is told so.
+  sql.on('error', () => undefined);
+  await sql.connect();
+  return sql;
 }
 
 function publicKeyOf(

@@ -90,7 +90,8 @@ export async function startPrivatePostgres(
   };
 }
 
-async function createDatabaseOn(
+/** Makes a database on a server that was prepared. */
+export async function createDatabaseOn(
   server: PreparedServer,
   { empty = false }: TestDatabaseOptions = {},
 ): Promise<TestDatabase> {

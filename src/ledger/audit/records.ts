@@ -29,7 +29,8 @@ export type AuditKind =
   | 'domain_created'
   | 'archival'
   | 'action_event'
-  | 'bounded_grant';
+  | 'bounded_grant'
+  | 'restore';
 
 /** A step of an effect, as the log says it. */
 export interface EffectAudit {

@@ -6,6 +6,7 @@ import { accept, type CommandBase, type Decision, refuse } from '../decision.js'
 import { sha256 } from '../encoding.js';
 import { refusal } from '../refusal.js';
 import type { Caller } from '../types.js';
+import { broughtBackRefusal } from './brought-back.js';
 import { takeStep } from './effect-step.js';
 import { releasePendingWork } from './pending-work.js';
 import { stateConflict } from './rules/from-state.js';
@@ -51,6 +52,8 @@ export const cancelEffect: Decision<CancelEffectCommand, TransitionReply> = {
     if (effect.state === 'CANCELLED' && effect.stateSource === 'actor')
       return accept({ effect, duplicate: true });
     if (effect.state !== 'PREPARED') return refuse(stateConflict(effect));
+    const broughtBack = broughtBackRefusal(draft, effect);
+    if (broughtBack) return refuse(broughtBack);
     if (command.decisionId === '') {
       return refuse(
         refusal('DECISION_NOT_USABLE', 'A cancel needs a decision.', { metadata: { rule: 'decision' } }),

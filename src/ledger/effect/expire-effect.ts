@@ -1,4 +1,5 @@
 import { accept, type CommandBase, type Decision } from '../decision.js';
+import { isBroughtBack, takeRestoreStep } from './brought-back.js';
 import { takeStep } from './effect-step.js';
 import { releasePendingWork } from './pending-work.js';
 import { isGrantCurrent } from './rules/grant-currency.js';
@@ -16,7 +17,8 @@ export interface SweepReply {
 
 /**
  * effects.md, Start before: a PREPARED effect past it, or whose grant was revoked or went stale, is cancelled and its
- * pending work released. The use stays consumed.
+ * pending work released. The use stays consumed. One that a restore has not come to yet may have been done: it goes the
+ * restore's way.
  */
 export const expireEffect: Decision<SweepCommand, SweepReply> = {
   kind: 'effect.expire',
@@ -25,6 +27,7 @@ export const expireEffect: Decision<SweepCommand, SweepReply> = {
   decide(draft, command, now) {
     const effect = readEffect(draft, command.effectId);
     if (effect?.state !== 'PREPARED') return accept({ changed: false });
+    if (isBroughtBack(draft, effect)) return accept({ changed: takeRestoreStep(draft, effect, command) });
     if (now < effect.startBefore && isGrantCurrent(draft, effect)) return accept({ changed: false });
     releasePendingWork(draft, effect.effectId);
     takeStep(

@@ -1,5 +1,6 @@
 import { admitCall, callerActor } from '../admission/admit-call.js';
 import { currentReader } from '../audit/current-reader.js';
+import { isFrozenByRestore } from '../authority/restore-domain.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
 import { type Refusal, refusal } from '../refusal.js';
 import { type Caller, type CallerKind, type Digest, HOUR, type Micros, SECOND } from '../types.js';
@@ -33,7 +34,8 @@ const OF_ITS_OWN_DOMAIN: ReadonlySet<CallerKind> = new Set(['harness', 'executor
 
 /**
  * provenance-audit-replay.md, Replay nonces. Appends nothing to the log. Any row that is still there counts as spent,
- * also one whose time is over.
+ * also one whose time is over. After a restore a nonce that is not there may be spent all the same: none is consumed until
+ * an operator ends the restore's freeze.
  */
 export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
   kind: 'consume_nonce',
@@ -54,6 +56,7 @@ export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
       return accept({ duplicate: true, consumedAt: spent.consumedAt });
     }
     if (spent) return refuse(refusal('NONCE_REPLAYED', 'The nonce is spent.'));
+    if (isFrozenByRestore(draft.domain)) return refuse(forgotten());
     const untimely = expiryRefusal(draft, command.expiresAt);
     if (untimely) return refuse(untimely);
     const { spiffeId } = command.caller;
@@ -93,6 +96,13 @@ function isKnown(draft: Draft, caller: Caller): boolean {
   if (row && OF_ITS_OWN_DOMAIN.has(row.kind)) return caller.trustDomain === draft.domainId;
   if (row?.kind === 'owner') return draft.get('owners', caller.spiffeId)?.status === 'active';
   return 'operator' in currentReader(draft, caller, ['operator', 'auditor']);
+}
+
+/** What was spent between the backup and the restore is not known; until an operator says so, every nonce may be spent. */
+function forgotten(): Refusal {
+  return refusal('FROZEN', 'The store was brought back from a backup: nobody knows which nonces are spent.', {
+    metadata: { scope: 'domain' },
+  });
 }
 
 function expiryRefusal(draft: Draft, expiresAt: Micros): Refusal | undefined {

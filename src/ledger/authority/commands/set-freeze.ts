@@ -5,6 +5,7 @@ import {
   requireRecord,
   requireRevision,
 } from '../mutation-rule.js';
+import { isFrozenByRestore, RESTORE_FREEZE } from '../restore-domain.js';
 import { changeDomain } from './change-domain.js';
 
 /** Stops, or lets go on, what begins new effects; all that settles or revokes goes on. */
@@ -15,7 +16,10 @@ export interface SetFreeze {
   readonly frozen: boolean;
 }
 
-/** Freezes the domain or a sink, for the command's reason (authority.md, Freeze). */
+/**
+ * Freezes the domain or a sink, for the command's reason (authority.md, Freeze). A restore's freeze keeps its own reason
+ * until it is ended: more than a freeze hangs on it.
+ */
 export const setFreeze: MutationRule<SetFreeze> = {
   roles: FREEZERS,
   reads: ({ sink }) => (sink === undefined ? {} : { sinks: [sink] }),
@@ -23,7 +27,8 @@ export const setFreeze: MutationRule<SetFreeze> = {
     const freezeReason = frozen ? context.reason : null;
     if (sink === undefined) {
       requireRevision(context, draft.domain);
-      return changeDomain(draft, { frozen, freezeReason });
+      const kept = frozen && isFrozenByRestore(draft.domain) ? RESTORE_FREEZE : freezeReason;
+      return changeDomain(draft, { frozen, freezeReason: kept });
     }
     const before = requireRecord(draft.get('sinks', sink), 'sink');
     requireRevision(context, before);

@@ -565,7 +565,8 @@ export enum Reason {
   EFFECT_STATE_CONFLICT = 140,
 
   /**
-   * FAILED_PRECONDITION. Only an independent reconciler can settle an UNKNOWN effect. Metadata: `state`, `late_evidence`.
+   * FAILED_PRECONDITION. Only an independent reconciler can settle an effect that is UNKNOWN, or that is to be after a
+   * restore. Metadata: `state`, `late_evidence`.
    *
    * @generated from enum value: REASON_EFFECT_MUST_RECONCILE = 141;
    */
@@ -635,7 +636,7 @@ export enum Reason {
   START_TOO_LATE = 150,
 
   /**
-   * FAILED_PRECONDITION. An operator froze the domain or the sink. Metadata: `scope`.
+   * FAILED_PRECONDITION. An operator froze the domain or the sink, or a restore the domain. Metadata: `scope`.
    *
    * @generated from enum value: REASON_FROZEN = 151;
    */

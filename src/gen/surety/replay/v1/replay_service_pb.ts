@@ -95,7 +95,7 @@ export const ConsumeNonceResponseSchema: GenMessage<ConsumeNonceResponse> = /*@_
 export const ReplayService: GenService<{
   /**
    * Consumes a nonce. After a lost answer repeat it with the same `consumption_id`: it answers `duplicate`. Another
-   * consumption id is NONCE_REPLAYED.
+   * consumption id is NONCE_REPLAYED. After the store was brought back from a backup: FROZEN, until an operator ends that.
    *
    * @generated from rpc surety.replay.v1.ReplayService.ConsumeNonce
    */

@@ -1,0 +1,118 @@
+import type { RestoredEffect } from '../../lane/restore-effects.js';
+
+/** A domain as the restore left it, or found it. */
+export interface RestoredDomain {
+  readonly domainId: string;
+  readonly policyRevision: bigint;
+  readonly revocationEpoch: bigint;
+}
+
+/** How much of what there was. */
+export interface RestoreCounts {
+  domains: number;
+  /** PREPARED in the backup, UNKNOWN now; with `--dry-run`: PREPARED. */
+  moved: number;
+  executing: number;
+  unknown: number;
+  /** Could not be moved. */
+  refused: number;
+}
+
+/** What a restore tells, piece by piece: nothing of it is kept. */
+export interface RestoreReport {
+  begun(incarnation: bigint): Promise<void>;
+  domain(domain: RestoredDomain): Promise<void>;
+  effect(domainId: string, effect: RestoredEffect): Promise<void>;
+  done(incarnation: bigint, counts: RestoreCounts): Promise<void>;
+}
+
+/** Takes a whole line, without its line break; the next one waits for it. */
+export type WriteLine = (line: string) => Promise<void>;
+
+/** For programs: one JSON object a line. 64-bit integers are text, digests hexadecimal. */
+export function jsonReport(write: WriteLine, dryRun: boolean): RestoreReport {
+  const line = (fields: object): Promise<void> =>
+    write(JSON.stringify(fields, (_, value) => (typeof value === 'bigint' ? value.toString() : value)));
+  return {
+    begun: (incarnation) => line({ type: 'restore', incarnation, dryRun }),
+    domain: (domain) => line({ type: 'domain', ...domain }),
+    effect: (domainId, { outcome, requestDigest, ...effect }) =>
+      line({
+        type: 'effect',
+        domainId,
+        ...effect,
+        requestDigest: requestDigest?.toString('hex') ?? null,
+        ...(typeof outcome === 'string' ? { outcome } : { outcome: 'refused', reason: outcome.refused }),
+      }),
+    done: (incarnation, counts) => line({ type: 'done', incarnation, dryRun, ...counts }),
+  };
+}
+
+/** For people. */
+export function textReport(write: WriteLine, dryRun: boolean): RestoreReport {
+  let inDomain = 0;
+  let began = false;
+  const endDomain = async (): Promise<void> => {
+    if (began && inDomain === 0) await write('  nothing in flight');
+    inDomain = 0;
+    began = true;
+  };
+  return {
+    begun: (incarnation) =>
+      write(
+        dryRun
+          ? `Nothing is changed. A restore would begin incarnation ${incarnation}. In flight:`
+          : `Incarnation ${incarnation} has begun. In flight:`,
+      ),
+    domain: async ({ domainId, policyRevision, revocationEpoch }) => {
+      await endDomain();
+      const now = dryRun ? 'now at' : 'frozen,';
+      await write(
+        `\n${domainId}: ${now} policy revision ${policyRevision}, revocation epoch ${revocationEpoch}`,
+      );
+    },
+    effect: (_domainId, effect) => {
+      inDomain += 1;
+      return write(`  ${stateText(effect, dryRun).padEnd(STATE_WIDTH)}  ${placeText(effect)}`);
+    },
+    done: async (_incarnation, counts) => {
+      await endDomain();
+      for (const text of summary(counts, dryRun)) await write(text);
+    },
+  };
+}
+
+const STATE_WIDTH = 'PREPARED, now UNKNOWN'.length;
+
+function stateText({ state, outcome }: RestoredEffect, dryRun: boolean): string {
+  if (typeof outcome !== 'string') return outcome.refused;
+  if (outcome === 'moved') return `${state}, now UNKNOWN`;
+  return dryRun && state === 'PREPARED' ? 'PREPARED' : String(state);
+}
+
+function placeText({ effectId, sink, fence, requestDigest }: RestoredEffect): string {
+  if (fence === null) return `${effectId}  (its pending work is there, the effect is not)`;
+  return `${effectId}  ${sink}  fence ${fence}  request ${requestDigest?.toString('hex')}`;
+}
+
+function summary({ domains, moved, executing, unknown, refused }: RestoreCounts, dryRun: boolean): string[] {
+  const counted = `${executing} EXECUTING, ${unknown} UNKNOWN, in ${domains} domains.`;
+  if (dryRun) return ['', `${moved} PREPARED, ${counted}`];
+  return [
+    '',
+    `${moved} moved from PREPARED to UNKNOWN, ${counted}`,
+    ...(refused === 0
+      ? []
+      : [
+          `${refused} could not be moved: their rows contradict the log. They stay where they are, for ever blocked.`,
+        ]),
+    '',
+    'What is left to do, for an operator of each domain (docs/restore.md):',
+    '1. Start the service. What is EXECUTING goes to UNKNOWN by itself at its execution deadline.',
+    '2. Find out from the systems outside what was done after the backup; the request digests above are theirs to compare.',
+    '3. Register reconcilers anew, and let them settle everything that is UNKNOWN. That works while the domain is frozen.',
+    '4. Put entitlements again and issue new grants: those from before are stale.',
+    '5. Only then: surety admin unfreeze --domain <domain> --reason <text>. Until it is done nothing new begins, and no',
+    '   nonce is consumed; wait at least as long as the carriers of nonces that were spent after the backup are good for.',
+  ];
+}

@@ -1,0 +1,98 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type AuditEntry, AuditEntrySchema, AuditKind } from '../../src/gen/surety/audit/v1/entry_pb.js';
+import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
+import { auditCodec } from '../../src/lane/audit-codec.js';
+import { restoreEffects } from '../../src/lane/restore-effects.js';
+import { beginIncarnation } from '../../src/store/restore.js';
+import { DOMAIN, type EffectWorld, freshId, openWorld, type Replica } from '../support/effect-world.js';
+import {
+  acknowledgeCall,
+  done,
+  reserveCall,
+  seedWorkers,
+  startCall,
+  submit,
+  type Workers,
+} from './effect-life.js';
+import { expectSound } from './store-invariants.js';
+
+// effects.md, Restore, though nobody stopped the services: what they do comes wholly before it, or is refused.
+
+let world: EffectWorld;
+let replicas: Replica[];
+let workers: Workers & { grantId: string };
+
+beforeEach(async () => {
+  world = await openWorld();
+  replicas = [world.replica(), world.replica()];
+  workers = await seedWorkers(world);
+});
+afterEach(() => world.close());
+
+/** Reserves, starts and settles effects until one of the calls is refused; answers with what. */
+async function untilRefused(replica: Replica): Promise<string> {
+  try {
+    for (;;) {
+      const reserved = await done(submit(replica, await reserveCall(replica, workers.grantId)));
+      const started = await done(submit(replica, startCall(workers.executor, reserved)));
+      await done(submit(replica, acknowledgeCall(workers.executor, started)));
+    }
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+async function entries(of: (incarnation: bigint) => boolean): Promise<AuditEntry[]> {
+  const { rows } = await world.admin.query(
+    'SELECT entry FROM audit_entries WHERE domain_id = $1 ORDER BY seq',
+    [DOMAIN],
+  );
+  return rows
+    .map(({ entry }) => fromBinary(AuditEntrySchema, entry))
+    .filter(({ incarnation }) => of(incarnation));
+}
+
+async function restore(): Promise<string[]> {
+  const { incarnation } = await beginIncarnation({
+    url: world.database.url,
+    codec: auditCodec,
+    commandId: freshId('restore'),
+  });
+  const replica = world.replica();
+  const moved: string[] = [];
+  const parts = { commands: replica.lanes, reader: replica.reader, newId: freshId, incarnation, pageSize: 2 };
+  for await (const { effectId, outcome } of restoreEffects(parts, DOMAIN)) {
+    if (outcome === 'moved') moved.push(effectId);
+  }
+  return moved;
+}
+
+test('two replicas at work, and two restores at once: one order, and nothing of old goes on', async () => {
+  const loops = replicas.flatMap((replica) => Array.from({ length: 6 }, () => untilRefused(replica)));
+  while ((await entries(() => true)).length < 200) await new Promise((resolve) => setTimeout(resolve, 10));
+  const moved = (await Promise.all([restore(), restore()])).flat();
+  const refusals = await Promise.all(loops);
+  // Each loop ended by a rule that the restore brought about, none by a store that went back.
+  const expected = ['POLICY_REVISION_STALE', 'ENTITLEMENT_STALE', 'WORKLOAD_NOT_CURRENT'];
+  for (const refusal of refusals) expect(expected).toContain(JSON.parse(refusal).reason);
+
+  const after = await entries((incarnation) => incarnation > 1n);
+  expect(after[0]).toMatchObject({ kind: AuditKind.RESTORE });
+  expect(after[0]?.previousHead).toHaveLength(32);
+  const incarnations = new Set(after.map(({ incarnation }) => incarnation));
+  expect(incarnations.size).toBe(2);
+  expect(after.filter(({ kind }) => kind === AuditKind.RESTORE)).toHaveLength(2);
+  // Of the effects nothing but the restore's own steps.
+  const steps = after.filter(({ effect }) => effect !== undefined);
+  for (const { effect, actorSpiffeId } of steps) {
+    expect(actorSpiffeId).toBe('');
+    expect([EffectState.EXECUTING, EffectState.UNKNOWN]).toContain(effect?.toState);
+  }
+  expect(steps).toHaveLength(2 * new Set(moved).size);
+  const prepared = await world.admin.query(
+    "SELECT count(*)::int AS count FROM effects WHERE state = 'PREPARED'",
+  );
+  expect(prepared.rows).toEqual([{ count: 0 }]);
+  await expectSound(world.admin);
+});
