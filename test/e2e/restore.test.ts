@@ -90,7 +90,7 @@ beforeAll(async () => {
   await postgres.bringBackTo('the moment');
   await world.reconnect();
   inFlight = await nonTerminal();
-}, 120_000);
+}, 240_000);
 afterAll(async () => {
   await world?.close();
   await postgres?.stop();
