@@ -1,4 +1,5 @@
-import { EVERY_SHAPE } from './reads.js';
+import { GATE_PASSED, WORKED_STATES } from './action/states.js';
+import { ANY_ACTION, EVERY_SHAPE } from './reads.js';
 import { keyText, type TableName, type Tables } from './tables.js';
 import { isTerminal } from './types.js';
 
@@ -38,6 +39,22 @@ export const INDEXES = {
   parentsOfRecord: index('provenance_parents', (row) => keyText([row.provenanceDigest])),
   stepsOfRecord: index('provenance_steps', (row) => keyText([row.provenanceDigest])),
   shapesOfDomain: index('gate_shapes', () => EVERY_SHAPE),
+  actionOfKey: index('actions', (row) => row.idempotencyKey),
+  actionOfEffect: index('actions', (row) => row.effectId ?? undefined),
+  unleasedActions: index('actions', (row) =>
+    row.leaseToken === null && WORKED_STATES.has(row.state) ? ANY_ACTION : undefined,
+  ),
+  leasedActions: index('actions', (row) => (row.leaseToken === null ? undefined : ANY_ACTION)),
+  receiptsOf: index('action_receipts', (row) => keyText([row.actionId, row.receiptClass])),
+  gateOfApproval: index('action_receipts', (row) =>
+    row.receiptClass === 'gate' && row.status === GATE_PASSED ? row.externalId : undefined,
+  ),
+  gateOfDecision: index('action_receipts', (row) => row.decisionId ?? undefined),
+  eventOfRequest: index('action_events', (row) =>
+    row.requestDigest ? keyText([row.actionId, row.requestDigest]) : undefined,
+  ),
+  leasesOfHolder: index('action_leases', (row) => keyText([row.actionId, row.holderSpiffeId])),
+  leaseOfRequest: index('action_leases', (row) => keyText([row.holderSpiffeId, row.requestId])),
   clearancesOfRecord: index('clearance_receipts', (row) => keyText([row.provenanceDigest])),
 } as const;
 

@@ -86,12 +86,82 @@ export interface Reads {
   readonly actorCounters?: readonly string[];
   /** The service's limit, locked against change, and the shares of the other domains: only to change a share. */
   readonly shares?: readonly 'all'[];
+  /** Governed actions alone. Keys: action ids. */
+  readonly actions?: readonly string[];
+  /** By the proposer's key. */
+  readonly actionKeys?: readonly string[];
+  /** By the effect that they carry. Keys: effect ids. */
+  readonly effectActions?: readonly string[];
+  /**
+   * The next actions of a scope that nobody holds and whose time has come, in the order in which they are handed out: one
+   * for each time that a batch names a scope at all, and some more.
+   */
+  readonly readyActions?: readonly ReadyKey[];
+  /** The first 20 leases that ran out, with the recovery contracts and journals of their actions. The key is {@link ANY_ACTION}. */
+  readonly expiredLeases?: readonly (typeof ANY_ACTION)[];
+  /** One receipt. */
+  readonly actionReceipts?: readonly ReceiptKey[];
+  /** All receipts of one class of an action. */
+  readonly receiptsOf?: readonly ReceiptsKey[];
+  /** Tool, condition of the type, owners and bounded grants that the gates of an action rest on. Keys: action ids. */
+  readonly gateContext?: readonly string[];
+  /** Gates by approval id, and by decision id. */
+  readonly approvals?: readonly string[];
+  readonly gateDecisions?: readonly string[];
+  /** The event that an exact request has caused. */
+  readonly requestEvents?: readonly RequestEventKey[];
+  /** One lease that somebody ever held of an action, if there is one. */
+  readonly leaseHolders?: readonly LeaseHolderKey[];
+  /** The lease that a request got, with its action. */
+  readonly leaseRequests?: readonly LeaseRequestKey[];
+  /** Keys: action ids. */
+  readonly deadLetters?: readonly string[];
+  /** With their owners. Keys: bounded grant ids. */
+  readonly boundedGrants?: readonly string[];
   /** Another domain's row (only to create it). Keys: domain ids. */
   readonly otherDomains?: readonly string[];
 }
 
 /** The one key of `allGateShapes`. */
 export const EVERY_SHAPE = '';
+
+/** The one key of `expiredLeases`, and of the indexes of actions that anybody or nobody holds. */
+export const ANY_ACTION = '';
+
+/** A scope of `readyActions`: what is null or empty does not narrow. */
+export interface ReadyKey {
+  readonly source: string | null;
+  readonly sourcePrefix: string | null;
+  readonly types: readonly string[];
+  readonly actionIds: readonly string[];
+  readonly states: readonly string[];
+}
+
+export interface ReceiptKey {
+  readonly actionId: string;
+  readonly receiptClass: string;
+  readonly receiptKey: string;
+}
+
+export interface ReceiptsKey {
+  readonly actionId: string;
+  readonly receiptClass: string;
+}
+
+export interface RequestEventKey {
+  readonly actionId: string;
+  readonly requestDigest: Buffer;
+}
+
+export interface LeaseHolderKey {
+  readonly actionId: string;
+  readonly spiffeId: string;
+}
+
+export interface LeaseRequestKey {
+  readonly spiffeId: string;
+  readonly requestId: string;
+}
 
 export interface EntitlementKey {
   readonly principalId: string;

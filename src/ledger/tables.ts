@@ -1,3 +1,12 @@
+import type {
+  ActionEventRow,
+  ActionLeaseRow,
+  ActionReceiptRow,
+  ActionRow,
+  BoundedGrantRow,
+  BoundedGrantUseRow,
+  DeadLetterRow,
+} from './action/records.js';
 import type { ActionConditionRow, GateShapeRow, ToolRow } from './action/gate-records.js';
 import type { ActorCounterRow, SinkCounterRow } from './admission/records.js';
 import type { AuditRow } from './audit/records.js';
@@ -68,6 +77,13 @@ export interface Tables {
   gate_shapes: GateShapeRow;
   action_conditions: ActionConditionRow;
   tools: ToolRow;
+  actions: ActionRow;
+  action_receipts: ActionReceiptRow;
+  action_events: ActionEventRow;
+  action_leases: ActionLeaseRow;
+  dead_letters: DeadLetterRow;
+  bounded_grants: BoundedGrantRow;
+  bounded_grant_uses: BoundedGrantUseRow;
   audit_entries: AuditRow;
   actor_counters: ActorCounterRow;
   sink_counters: SinkCounterRow;
@@ -109,6 +125,13 @@ export const KEY_FIELDS: { readonly [T in TableName]: readonly (keyof Tables[T] 
   gate_shapes: ['gateShapeId'],
   action_conditions: ['actionType'],
   tools: ['toolName'],
+  actions: ['actionId'],
+  action_receipts: ['actionId', 'receiptClass', 'receiptKey'],
+  action_events: ['actionId', 'eventNumber'],
+  action_leases: ['leaseToken'],
+  dead_letters: ['actionId'],
+  bounded_grants: ['boundedGrantId'],
+  bounded_grant_uses: ['boundedGrantId', 'actionId'],
   audit_entries: ['seq'],
   actor_counters: ['actor'],
   sink_counters: ['sink'],

@@ -142,6 +142,10 @@ export class WorkingSet {
     return this.indexKeys(name, keyText(parts), false);
   }
 
+  hasIndexKey(name: IndexName, parts: readonly KeyPart[]): boolean {
+    return this.indexed.get(name)?.has(keyText(parts)) === true;
+  }
+
   platformOperator(spiffeId: string): OperatorRow | undefined {
     if (!this.platformOperators.has(spiffeId)) throw new NotGatheredError(`platform operator ${spiffeId}`);
     return this.platformOperators.get(spiffeId);
@@ -285,6 +289,13 @@ export class Draft {
         rows.push(row);
     }
     return rows;
+  }
+
+  /**
+   * Whether an index key was asked for: a row that came into the set by another way has not all that its own read brings.
+   */
+  isGathered(name: IndexName, ...parts: readonly KeyPart[]): boolean {
+    return this.base.hasIndexKey(name, parts);
   }
 
   platformOperator(spiffeId: string): OperatorRow | undefined {

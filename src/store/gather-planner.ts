@@ -7,7 +7,10 @@ import { decodeRow, encodeArray } from './row-codec.js';
 import { loadStatements } from './sql-files.js';
 import { type ColumnType, columnName, TABLES } from './tables.js';
 
-const JOINED = loadStatements('./sql/gather.sql');
+const JOINED = new Map([
+  ...loadStatements('./sql/gather.sql'),
+  ...loadStatements('./sql/gather-actions.sql'),
+]);
 
 /** One statement of the gather flight and what becomes of its rows. */
 interface GatherStep {
@@ -50,6 +53,11 @@ export class Planner implements GatherPlan {
       }
     }
     return [...distinct.values()];
+  }
+
+  /** How often the batch names a kind of read, whatever the keys. */
+  count(name: keyof Reads): number {
+    return this.all.reduce((sum, reads) => sum + (reads[name]?.length ?? 0), 0);
   }
 
   /** Rows of a table by its own key. */
@@ -136,7 +144,13 @@ function keyOf(key: unknown): string {
   if (typeof key === 'string') return key;
   if (typeof key === 'bigint') return keyText([key]);
   if (key instanceof Uint8Array) return keyText([key]);
-  return keyText(Object.values(key as Record<string, KeyPart>));
+  return keyText(Object.values(key as Record<string, KeyPart | readonly string[] | null>).map(partText));
+}
+
+/** Absence, emptiness and lists differ; neither separator occurs in a key's text. */
+function partText(part: KeyPart | readonly string[] | null): KeyPart {
+  if (part === null) return '\x01';
+  return Array.isArray(part) ? part.map((item) => `${item}\x02`).join('') : (part as KeyPart);
 }
 
 export function single(keys: readonly KeyPart[]): (readonly KeyPart[])[] {

@@ -2,6 +2,7 @@ import { harnessActor } from '../ledger/admission/admit-call.js';
 import { EVERY_SHAPE, type Reads } from '../ledger/reads.js';
 import type { Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
+import { planActions } from './gather-actions.js';
 import { type GatherPlan, joinedStatement, Planner, single, texts } from './gather-planner.js';
 import { decodeRow, encodeArray } from './row-codec.js';
 
@@ -16,6 +17,7 @@ export function planGather(domainId: string, all: readonly Reads[], options: { l
   planRecords(plan);
   planEffects(plan);
   planProvenance(plan);
+  planActions(plan);
   planPlatform(plan, options.lock);
   return plan;
 }

@@ -9,12 +9,14 @@ import { INDEXES, type IndexName, type IndexTable } from '../../src/ledger/index
 import type { Reads } from '../../src/ledger/reads.js';
 import { type KeyPart, keyText, rowKey, type TableName, type Tables } from '../../src/ledger/tables.js';
 import { type ChangeLog, WorkingSet } from '../../src/ledger/working-set.js';
+import { GATHER_ACTIONS } from './gather-actions.js';
+import { load, loadIndex } from './loading.js';
 import { checkChange } from './store-rules.js';
 
 type AnyRow = Tables[TableName];
 
 /** What each read means, against a store in memory: the reference that the statements in SQL are held against. */
-type Gathering = {
+export type Gathering = {
   readonly [Name in keyof Required<Reads>]: (store: MemoryStore, set: WorkingSet, key: never) => void;
 };
 
@@ -49,6 +51,8 @@ export class MemoryStore {
   };
   /** How many effects the batch that is gathered could settle. */
   settling = 0;
+  /** How many commands of the batch that is gathered take a ready action. */
+  takers = 0;
   private readonly tables = new Map<TableName, Map<string, AnyRow>>();
   private readonly indexed = new Map<IndexName, Map<string, Set<string>>>();
 
@@ -93,6 +97,7 @@ export class MemoryStore {
       head: this.head,
       domain: this.domain,
     });
+    this.takers = all.reduce((sum, reads) => sum + (reads.readyActions?.length ?? 0), 0);
     for (const reads of all) {
       for (const [name, keys] of Object.entries(reads)) {
         for (const key of keys) GATHER[name as keyof Reads](this, set, key as never);
@@ -136,33 +141,6 @@ export class MemoryStore {
     if (!index) this.indexed.set(name, (index = new Map()));
     return index;
   }
-}
-
-/** Loads a row by its key, or notes its absence. */
-function load<T extends TableName>(
-  store: MemoryStore,
-  set: WorkingSet,
-  table: T,
-  ...parts: readonly KeyPart[]
-): Tables[T] | undefined {
-  const row = store.get(table, ...parts);
-  if (row) set.loadRow(table, row);
-  set.markKey(table, parts);
-  return row;
-}
-
-/** Loads the rows under an index key; `choose` keeps those that a limit leaves. */
-function loadIndex<I extends IndexName>(
-  store: MemoryStore,
-  set: WorkingSet,
-  name: I,
-  parts: readonly KeyPart[],
-  choose: (rows: Tables[IndexTable<I>][]) => Tables[IndexTable<I>][] = (rows) => rows,
-): Tables[IndexTable<I>][] {
-  const rows = choose(store.find(name, ...parts));
-  set.markIndex(name, parts);
-  for (const row of rows) set.loadIndexed(name, parts, row);
-  return rows;
 }
 
 function loadHarness(store: MemoryStore, set: WorkingSet, harnessId: string): void {
@@ -347,5 +325,6 @@ export const GATHER: Gathering = {
     ),
   actorCounters: (store, set, id: string) => load(store, set, 'actor_counters', id),
   shares: (_store, set) => set.loadShares({ service: DEFAULT_SERVICE_REQUESTS_PER_MINUTE, others: 0 }),
+  ...GATHER_ACTIONS,
   otherDomains: (_store, set, id: string) => set.loadOtherDomain(id, false),
 };

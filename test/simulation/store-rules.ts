@@ -1,17 +1,12 @@
+import type { ActionReceiptRow, ActionRow } from '../../src/ledger/action/records.js';
 import type { EffectRow } from '../../src/ledger/effect/records.js';
 import { rowKey, type TableName, type Tables } from '../../src/ledger/tables.js';
 import { isTerminal } from '../../src/ledger/types.js';
 import type { ChangeLog, RowChange } from '../../src/ledger/working-set.js';
 import { TABLES } from '../../src/store/tables.js';
+import { checkAction, checkReceipt } from './action-rules.js';
 import type { MemoryStore } from './memory-store.js';
-
-/** A batch that the database would refuse: a bug of a decision. */
-export class StoreRuleBroken extends Error {
-  constructor(rule: string) {
-    super(rule);
-    this.name = 'StoreRuleBroken';
-  }
-}
+import { must } from './store-rule.js';
 
 const EDGES: ReadonlySet<string> = new Set([
   'PREPARED>EXECUTING',
@@ -38,6 +33,8 @@ export function checkChange(store: MemoryStore, change: RowChange, batch: Change
   else must(store.get(table, ...keyOf(table, after)) === undefined, `${table} has the key already`);
   if (table === 'effect_tombstones') checkTombstone(after as Tables['effect_tombstones'], batch);
   if (table === 'effects') checkEffect(store, before as EffectRow | undefined, after as EffectRow, batch);
+  if (table === 'actions') checkAction(store, before as ActionRow | undefined, after as ActionRow, batch);
+  if (table === 'action_receipts') checkReceipt(store, after as ActionReceiptRow, batch);
   if (table === 'grants') {
     const [old, next] = [before, after] as [Tables['grants'] | undefined, Tables['grants']];
     must(next.uses <= next.maxUses, 'a grant has no more uses than it has');
@@ -138,8 +135,4 @@ function checkHolder(store: MemoryStore, effect: EffectRow, batch: ChangeLog): v
 
 function keyOf(table: TableName, row: Tables[TableName]): string[] {
   return [rowKey(table, row)];
-}
-
-function must(holds: boolean, rule: string): asserts holds {
-  if (!holds) throw new StoreRuleBroken(rule);
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { auditCodec } from '../../src/lane/audit-codec.js';
 import { fieldsDigest } from '../../src/ledger/action/gate-shapes.js';
 import { sha256 } from '../../src/ledger/encoding.js';
-import { EVERY_SHAPE, type Reads } from '../../src/ledger/reads.js';
+import { ANY_ACTION, EVERY_SHAPE, type Reads } from '../../src/ledger/reads.js';
 import type { TableName } from '../../src/ledger/tables.js';
 import { NotGatheredError, type WorkingSet } from '../../src/ledger/working-set.js';
 import { gatherBatch } from '../../src/store/batch-transaction.js';
@@ -25,6 +25,7 @@ import {
 import { DAY } from '../../src/ledger/types.js';
 import { advanceClock, archiveDirectly, archiver } from '../support/archive-world.js';
 import { GATHER, MemoryStore } from '../simulation/memory-store.js';
+import { manyActions, seedActions } from '../support/action-rows.js';
 import {
   DOMAIN,
   type EffectWorld,
@@ -140,6 +141,7 @@ async function seedOddities(): Promise<void> {
     })),
   );
   await seedGateRecords();
+  await seedActions(world, manyActions(await storeNow()));
   await world.seed('operators', [operator('spiffe://acme.test/operator')]);
   await world.seed('proof_keys', [{ thumbprint: 'thumb', publicJwk: '{}', firstSeenAt: 1n }]);
   await world.seed('replay_callers', [{ spiffeId: HARNESS.spiffeId, firstBucket: 1n, counts: [1, 0, 2] }]);
@@ -182,7 +184,7 @@ async function seedGateRecords(): Promise<void> {
     })),
   );
   await world.seed('action_conditions', [{ actionType: 'mail.send', expression: 'true', ...record }]);
-  await world.seed('tools', [{ toolName: 'mailer', nonGrantable: true, ...record }]);
+  await world.seed('tools', [{ toolName: 'shredder', nonGrantable: true, ...record }]);
 }
 
 function entitlement(id: string, principalId: string, action: string, resource: string) {
@@ -210,11 +212,18 @@ function operator(spiffeId: string) {
   };
 }
 
+/** The store's clock, with the offset of a test. */
+async function storeNow(): Promise<bigint> {
+  const { rows } = await world.admin.query('SELECT surety_now()::text AS now');
+  return BigInt((rows[0] as { now: string }).now);
+}
+
 /** The domain as it is in Postgres, copied. */
 async function inMemory(): Promise<MemoryStore> {
   const client = new pg.Client({ connectionString: world.database.url, types: TYPES });
   await client.connect();
   const copy = new MemoryStore(DOMAIN);
+  copy.now = await storeNow();
   for (const table of Object.keys(TABLES) as TableName[]) {
     const { rows } = await client.query(`SELECT * FROM ${table} WHERE domain_id = $1`, [DOMAIN]);
     for (const row of rows) copy.put(table, decodeRow(table, row));
@@ -322,6 +331,57 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     allGateShapes: [EVERY_SHAPE],
     actionConditions: ids('action_conditions', 'actionType'),
     tools: ids('tools', 'toolName'),
+    ...actionKeys(ids, absentDigest),
+  };
+}
+
+function actionKeys(ids: (table: TableName, field: string) => string[], absentDigest: Buffer) {
+  const receipts = store.all('action_receipts');
+  const leases = store.all('action_leases');
+  const nothing = { source: null, sourcePrefix: null, types: [], actionIds: [] };
+  const scopes = [
+    nothing,
+    { ...nothing, source: 'inbox' },
+    { ...nothing, source: 'inbo', types: ['mail.send'] },
+    { ...nothing, sourcePrefix: 'inbox' },
+    { ...nothing, sourcePrefix: 'in', types: ['mail.draft', 'nothing'] },
+    { ...nothing, source: 'absent' },
+    { ...nothing, actionIds: ids('actions', 'actionId').slice(0, 40) },
+    { ...nothing, actionIds: ids('actions', 'actionId'), source: 'crm' },
+    { ...nothing, actionIds: ['absent'] },
+    nothing,
+    nothing,
+  ];
+  const states = [['GATED', 'ACCEPTED', 'VERIFIED'], ['GATED'], ['DISPATCHED']];
+  return {
+    actions: ids('actions', 'actionId'),
+    actionKeys: ids('actions', 'idempotencyKey'),
+    effectActions: ['absent'],
+    readyActions: scopes.map((scope, i) => ({ ...scope, states: states[i % states.length] ?? [] })),
+    expiredLeases: [ANY_ACTION] as const,
+    actionReceipts: [
+      ...receipts.map(({ actionId, receiptClass, receiptKey }) => ({ actionId, receiptClass, receiptKey })),
+      { actionId: 'absent', receiptClass: 'gate', receiptKey: 'absent' },
+    ],
+    receiptsOf: ids('actions', 'actionId').flatMap((actionId) =>
+      ['gate', 'recovery', 'observation', 'general'].map((receiptClass) => ({ actionId, receiptClass })),
+    ),
+    gateContext: ids('actions', 'actionId'),
+    approvals: ids('action_receipts', 'externalId'),
+    gateDecisions: ['absent', ...receipts.flatMap(({ decisionId }) => decisionId ?? [])],
+    requestEvents: [
+      ...store
+        .all('action_events')
+        .flatMap(({ actionId, requestDigest }) => (requestDigest ? [{ actionId, requestDigest }] : [])),
+      { actionId: 'absent', requestDigest: absentDigest },
+    ],
+    leaseHolders: leases.map(({ actionId, holderSpiffeId }) => ({ actionId, spiffeId: holderSpiffeId })),
+    leaseRequests: [
+      ...leases.map(({ holderSpiffeId, requestId }) => ({ spiffeId: holderSpiffeId, requestId })),
+      { spiffeId: 'spiffe://acme.test/worker/absent', requestId: 'absent' },
+    ],
+    deadLetters: ids('actions', 'actionId'),
+    boundedGrants: ids('bounded_grants', 'boundedGrantId'),
   };
 }
 
@@ -368,6 +428,21 @@ describe('what is gathered', () => {
     'allGateShapes',
     'actionConditions',
     'tools',
+    'actions',
+    'actionKeys',
+    'effectActions',
+    'readyActions',
+    'expiredLeases',
+    'actionReceipts',
+    'receiptsOf',
+    'gateContext',
+    'approvals',
+    'gateDecisions',
+    'requestEvents',
+    'leaseHolders',
+    'leaseRequests',
+    'deadLetters',
+    'boundedGrants',
   ] as const satisfies readonly (keyof Reads)[];
 
   /** What the actor's read loads is named with what looks up its entitlements, as every decision does. */

@@ -3,7 +3,8 @@ import { KEY_FIELDS, type TableName } from '../../src/ledger/tables.js';
 import { DAY } from '../../src/ledger/types.js';
 import { columnName, keyColumns, TABLES } from '../../src/store/tables.js';
 import { done, reconcileCall, started, submit, unknownCall } from '../fault/effect-life.js';
-import { DOMAIN } from '../support/effect-world.js';
+import { DOMAIN, nowMicros } from '../support/effect-world.js';
+import { manyActions, seedActions } from '../support/action-rows.js';
 import { advanceClock, archiveDirectly, archiver } from '../support/archive-world.js';
 import { attempt, columnsOf, GUARD, NO_PRIVILEGE, seedRow, UNIQUE } from './guard-attempts.js';
 import { type GuardWorld, openGuardWorld } from './guard-world.js';
@@ -26,6 +27,7 @@ beforeAll(async () => {
   await done(submit(replica, reconcileCall(workers.reconciler, again)));
   await advanceClock(world, 2n * DAY);
   await archiveDirectly(world, archiver(world), [settled.effectId]);
+  await seedActions(world, manyActions(nowMicros()));
 });
 afterAll(() => guarded.close());
 
@@ -36,7 +38,7 @@ const COME_AND_GO: ReadonlySet<TableName> = new Set(['pending_work', 'transition
 const ARCHIVES: ReadonlySet<string> = new Set<TableName>(['archives', 'effect_tombstones']);
 const APPEND_ONLY = NAMES.filter((name) => TABLES[name].mutable.length === 0 && !COME_AND_GO.has(name));
 /** Changed, but never removed and with rules of their own. */
-const GUARDED: readonly string[] = ['effects', 'grants', 'domain_heads'];
+const GUARDED: readonly string[] = ['effects', 'grants', 'domain_heads', 'actions', 'bounded_grants'];
 const OTHERS = ['domains', 'domain_heads', 'lanes', 'service_state'];
 
 describe('what the service may', () => {

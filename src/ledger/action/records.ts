@@ -109,7 +109,7 @@ export interface ActionEventRow {
   readonly failureReason: FailureReason | null;
   /** What an exact repeat of the call is known by, where the call has one event of its own. */
   readonly requestDigest: Digest | null;
-  readonly at: Micros;
+  readonly occurredAt: Micros;
   readonly auditSeq: bigint;
 }
 

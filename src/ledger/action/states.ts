@@ -45,6 +45,12 @@ export type LeasableState = Extract<ActionState, 'GATED' | 'ACCEPTED' | 'VERIFIE
 
 export const LEASABLE_STATES: readonly LeasableState[] = ['GATED', 'ACCEPTED', 'VERIFIED'];
 
+/** The states that a worker leases an action in, to move it on or to observe. */
+export const WORKED_STATES: ReadonlySet<ActionState> = new Set([...LEASABLE_STATES, 'DISPATCHED']);
+
+/** The status of a gate that allows its dispatch. */
+export const GATE_PASSED = 'passed';
+
 /** I8, Monotone lifecycle: where each state leads. FAILED ends everything that has not ended. */
 export const NEXT_STATE: { readonly [S in ActionState]?: ActionState } = {
   PROPOSED: 'GATED',

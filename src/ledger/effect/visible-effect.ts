@@ -1,12 +1,14 @@
 import { currentReader, notVisible } from '../audit/current-reader.js';
 import { type Actor, currentActor } from '../authority/current-actor.js';
-import { sameDigest } from '../encoding.js';
+import {
+  currentRegistrations,
+  type WorkloadRequest,
+  workloadReads,
+} from '../identity/current-registrations.js';
 import type { RegistrationRow } from '../identity/records.js';
-import { MAX_ISSUE_AHEAD } from '../identity/registration-rules.js';
 import type { Reads } from '../reads.js';
-import { type Reason, type Refusal, refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
-import type { Caller, CallerKind, WorkloadRole } from '../types.js';
+import type { CallerKind, WorkloadRole } from '../types.js';
 import type { Draft } from '../working-set.js';
 import type { EffectRow, TombstoneRow } from './records.js';
 import { RECONCILER_PREFIX } from './rules/independence.js';
@@ -15,13 +17,7 @@ import { archivedRefusal } from './tombstone.js';
 import { verifiedEffect } from './verified-effect.js';
 
 /** Who asks to see effects. */
-export interface ViewerRequest {
-  readonly caller: Caller;
-  /** What the caller was admitted as; its row must still say so. */
-  readonly kind: CallerKind;
-  /** For a workload: the registration that it speaks as, a selector that is checked against the peer. */
-  readonly registrationId?: string | undefined;
-}
+export type ViewerRequest = WorkloadRequest;
 
 /** Who sees effects, judged by the rows of one transaction (effects.md, Visible). */
 export type EffectViewer =
@@ -45,13 +41,12 @@ const ROLES: { readonly [K in CallerKind]?: WorkloadRole } = {
 };
 
 /** The rows that say who somebody is. */
-export function viewerReads({ caller, kind, registrationId }: ViewerRequest): Reads {
+export function viewerReads(request: ViewerRequest): Reads {
+  const { caller, kind } = request;
   const ids = [caller.spiffeId];
   if (kind === 'harness') return { callerHarness: ids };
   if (ROLES[kind] === undefined) return { operators: ids, platformOperators: ids };
-  return registrationId === undefined
-    ? { callers: ids, registrationsOfSpiffeId: ids }
-    : { callers: ids, registrations: [registrationId] };
+  return workloadReads(request);
 }
 
 /**
@@ -69,7 +64,9 @@ export function effectViewer(draft: Draft, request: ViewerRequest): EffectViewer
     return { as: 'actor', actor: result.actor };
   }
   const role = ROLES[kind];
-  if (role !== undefined) return workloadViewer(draft, request, role);
+  if (role !== undefined) {
+    return { as: 'workload', role, registrations: currentRegistrations(draft, request, role) };
+  }
   const result = currentReader(draft, caller, ['operator', 'auditor']);
   if ('refused' in result) throw new Refused(result.refused);
   return { as: 'overseer' };
@@ -135,61 +132,4 @@ export function listsEffect(viewer: EffectViewer, effect: EffectPlace, systems: 
 /** The system that a reconciler's registration speaks for; undefined: none. */
 export function authoritySystem({ workloadId }: RegistrationRow): string | undefined {
   return workloadId.startsWith(RECONCILER_PREFIX) ? workloadId.slice(RECONCILER_PREFIX.length) : undefined;
-}
-
-function workloadViewer(draft: Draft, request: ViewerRequest, role: WorkloadRole): EffectViewer {
-  const { caller, kind } = request;
-  const row = draft.get('callers', caller.spiffeId);
-  if (!row || caller.trustDomain !== draft.domainId || caller.notAfter <= draft.now) {
-    throw refused('CALLER_UNKNOWN', 'The caller is not registered in the domain.');
-  }
-  if (row.kind !== kind) {
-    throw refused('METHOD_NOT_ALLOWED', 'The caller is of another kind by now.', { kind: row.kind });
-  }
-  const own = ownRegistrations(draft, request);
-  const judged = own.map((registration) => ({
-    registration,
-    rule: lapse(draft, caller, role, registration),
-  }));
-  const registrations = judged
-    .filter(({ rule }) => rule === undefined)
-    .map(({ registration }) => registration);
-  if (registrations.length > 0) return { as: 'workload', role, registrations };
-  throw refused('WORKLOAD_NOT_CURRENT', 'The caller has no registration in force.', {
-    rule: judged[0]?.rule ?? 'registration',
-  });
-}
-
-/** A registration of somebody else looks like one that is not there. */
-function ownRegistrations(draft: Draft, { caller, registrationId }: ViewerRequest): RegistrationRow[] {
-  if (registrationId === undefined) return draft.find('registrationsOfSpiffeId', caller.spiffeId);
-  const registration = draft.get('registrations', registrationId);
-  if (registration?.spiffeId !== caller.spiffeId) throw new Refused(notVisible());
-  return [registration];
-}
-
-/** Why a registration is not in force for its peer (effects.md, Transitions 2 and 3); undefined: it is. */
-function lapse(
-  draft: Draft,
-  caller: Caller,
-  role: WorkloadRole,
-  registration: RegistrationRow,
-): string | undefined {
-  const { domain, now } = draft;
-  if (registration.status !== 'active') return 'status';
-  if (registration.issuedAt > now + MAX_ISSUE_AHEAD) return 'issue_time';
-  if (registration.expiresAt <= now) return 'expiry';
-  if (registration.role !== role) return 'role';
-  if (registration.parentEventId === null && !domain.allowStanding) return 'standing';
-  if (domain.status !== 'active') return 'domain';
-  if (registration.revocationEpoch !== domain.revocationEpoch) return 'revocation_epoch';
-  const bound = registration.certificateBinding === 'certificate';
-  if (bound && !sameDigest(registration.certificateDigest ?? undefined, caller.leafDigest)) {
-    return 'certificate';
-  }
-  return undefined;
-}
-
-function refused(reason: Reason, message: string, metadata: Refusal['metadata'] = {}): Refused {
-  return new Refused(refusal(reason, message, { metadata }));
 }

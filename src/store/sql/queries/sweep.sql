@@ -27,3 +27,28 @@ CROSS JOIN LATERAL (
   WHERE domain_id = d.domain_id AND state = 'EXECUTING' AND lost_at <= surety_now()
   ORDER BY lost_at LIMIT $1
 ) AS e
+
+-- name: expired_proposals
+SELECT d.domain_id, a.action_id FROM domains AS d
+CROSS JOIN LATERAL (
+  SELECT action_id FROM actions
+  WHERE domain_id = d.domain_id AND state = 'PROPOSED' AND proposal_expires_at <= surety_now()
+  ORDER BY proposal_expires_at LIMIT $1
+) AS a
+
+-- name: expired_action_leases
+SELECT d.domain_id, a.action_id FROM domains AS d
+CROSS JOIN LATERAL (
+  SELECT action_id FROM actions
+  WHERE domain_id = d.domain_id AND lease_token IS NOT NULL AND lease_expires_at <= surety_now()
+  ORDER BY lease_expires_at LIMIT $1
+) AS a
+
+-- name: unobservable_actions
+-- DISPATCHED, without a lease, and past the end of what may be observed.
+SELECT d.domain_id, a.action_id FROM domains AS d
+CROSS JOIN LATERAL (
+  SELECT action_id FROM actions
+  WHERE domain_id = d.domain_id AND state = 'DISPATCHED' AND lease_token IS NULL AND observation_deadline <= surety_now()
+  ORDER BY observation_deadline LIMIT $1
+) AS a

@@ -1,0 +1,35 @@
+import { accept, type Decision } from '../decision.js';
+import { mergeReads } from '../reads.js';
+import { takeEvent } from './action-event.js';
+import { currentCaller, isParty, partyReads, requireVisible } from './action-callers.js';
+import type { AddReceipt, ReceiptReply } from './commands.js';
+import { generalReceipt, generalReceiptKey } from './receipts.js';
+import type { ActionRow } from './records.js';
+import { readAction } from './verified-action.js';
+
+/** actions.md, AddReceipt: by a party, of the general class only. */
+export const addReceipt: Decision<AddReceipt, ReceiptReply> = {
+  kind: 'action.add_receipt',
+  serializeBy: (command) => command.actionId,
+  reads: (command) =>
+    mergeReads([
+      partyReads(command, command.actionId),
+      { actionReceipts: [generalReceiptKey(command.actionId, command.receipt)] },
+    ]),
+  decide(draft, command) {
+    const { spiffeId } = command.caller;
+    const current = currentCaller(draft, command);
+    const found = readAction(draft, command.actionId);
+    requireVisible(found !== undefined && isParty(draft, spiffeId, current, found));
+    const action = found as ActionRow;
+    const { receipt, fresh } = generalReceipt(draft, action, command.receipt, spiffeId);
+    if (!fresh) return accept({ action, receipt, duplicate: true });
+    const next = takeEvent(
+      draft,
+      action,
+      { receiptCount: action.receiptCount + 1 },
+      { kind: 'receipt_added', commandId: command.commandId, actorSpiffeId: spiffeId, receipt },
+    );
+    return accept({ action: next, receipt, duplicate: false });
+  },
+};
