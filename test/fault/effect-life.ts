@@ -97,8 +97,12 @@ export function acknowledgeCall(
   return call(acknowledgeTerminal, transitionOf(EXECUTOR_A, executor, effect, state, terminal));
 }
 
-/** The reconciler asked, and it was done. */
-export function reconcileCall(reconciler: RegistrationRow, effect: EffectRow): Call {
+/** The reconciler asked, and it was done, or what else it was. */
+export function reconcileCall(
+  reconciler: RegistrationRow,
+  effect: EffectRow,
+  state: TerminalState = 'SUCCEEDED',
+): Call {
   const answer = evidence<'reconciliation'>({
     attemptId: effect.attemptId ?? '',
     authoritySystemId: 'bank-ledger',
@@ -106,9 +110,9 @@ export function reconcileCall(reconciler: RegistrationRow, effect: EffectRow): C
     queryResponseDigest: sha256('answer'),
     // After the step that it follows, by whichever clock.
     observedAt: (effect.unknownAt ?? nowMicros()) + 1n,
-    terminalState: 'SUCCEEDED',
+    terminalState: state,
   });
-  return call(reconcile, transitionOf(RECONCILER, reconciler, effect, 'SUCCEEDED', answer));
+  return call(reconcile, transitionOf(RECONCILER, reconciler, effect, state, answer));
 }
 
 /**

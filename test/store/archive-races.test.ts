@@ -19,7 +19,7 @@ import {
   unknownCall,
   type Workers,
 } from '../fault/effect-life.js';
-import { advanceClock, archiver } from '../support/archive-world.js';
+import { advanceClock, archiver, timelyCall } from '../support/archive-world.js';
 import {
   DOMAIN,
   type EffectWorld,
@@ -28,7 +28,6 @@ import {
   publish,
   type Replica,
   reservation,
-  seedGrant,
 } from '../support/effect-world.js';
 
 // effects.md, Archival, beside callers and itself: whoever comes in between finds an effect whole, or its tombstone.
@@ -83,33 +82,7 @@ async function reconciled(): Promise<EffectRow> {
   return done(submit(replica, await timely(reconcileCall(workers.reconciler, unknown))));
 }
 
-const TIMES = ['startedAt', 'observedAt'] as const;
-
-/** The same call by the store's clock, which the tests move on. */
-async function timely(call: Call): Promise<Call> {
-  const { rows } = await world.admin.query('SELECT surety_now()::text AS now');
-  const now = BigInt(rows[0].now as string);
-  const command = structuredClone(call.command) as never as {
-    evidence: { fields: Record<string, unknown>; bytes: Uint8Array; digest: Uint8Array };
-    proof: { statement: Record<string, unknown>; proofBytes: Uint8Array; statementDigest: Uint8Array };
-    caller: { leafDigest: Uint8Array };
-  };
-  for (const field of TIMES) if (field in command.evidence.fields) command.evidence.fields[field] = now;
-  command.proof.statement['issuedAt'] = now;
-  // Cloning made plain arrays of the buffers.
-  for (const part of [
-    command.evidence,
-    command.proof,
-    command.proof.statement,
-    command.caller,
-    command.evidence.fields,
-  ]) {
-    for (const [name, value] of Object.entries(part as object)) {
-      if (value instanceof Uint8Array) (part as Record<string, unknown>)[name] = Buffer.from(value);
-    }
-  }
-  return { ...call, command: command as never };
-}
+const timely = (call: Call): Promise<Call> => timelyCall(replica, call);
 
 function again(command: ReserveEffectCommand) {
   const fresh = { commandId: freshId('cmd'), effectId: freshId('eff'), decisionId: freshId('dec') };
@@ -339,50 +312,5 @@ describe('where it ends too early', () => {
     expect(inner).toMatchObject([{ archived: 2 }]);
     for (const { command } of all)
       expect(await again(command)).toMatchObject({ ok: true, reply: { duplicate: true } });
-  });
-});
-
-describe('effect keys', () => {
-  const key = (): string => freshId('refund');
-
-  async function reserveWith(effectKey: string, overrides: Partial<ReserveEffectCommand> = {}) {
-    const command = reservation(await publish(replica), workers.grantId, { effectKey, ...overrides });
-    const outcome = await replica.lanes.submit(reserveEffect, command);
-    return outcome.ok ? 'reserved' : [outcome.refusal.reason, outcome.refusal.metadata];
-  }
-
-  test('what was done holds its key for ever, and its actor learns which', async () => {
-    const effectKey = key();
-    const { effect } = await settled('SUCCEEDED', { effectKey });
-    await tomorrow();
-    await run();
-    const { grantId } = await seedGrant(world, { repeatable: true });
-    for (const overrides of [{}, { grantId, repeatable: true }]) {
-      expect(await reserveWith(effectKey, overrides)).toEqual([
-        'EFFECT_KEY_DONE',
-        { state: 'SUCCEEDED', effect_id: effect.effectId },
-      ]);
-    }
-  });
-
-  test('what was not done leaves its key free', async () => {
-    const effectKey = key();
-    await settled('FAILED', { effectKey });
-    await tomorrow();
-    await run();
-    expect(await reserveWith(effectKey)).toBe('reserved');
-  });
-
-  test('what may be repeated stops whoever does not say so', async () => {
-    const effectKey = key();
-    const { grantId } = await seedGrant(world, { repeatable: true });
-    const { effect } = await settled('SUCCEEDED', { effectKey, grantId, repeatable: true });
-    await tomorrow();
-    await run();
-    expect(await reserveWith(effectKey)).toEqual([
-      'EFFECT_KEY_DONE',
-      { state: 'SUCCEEDED', effect_id: effect.effectId },
-    ]);
-    expect(await reserveWith(effectKey, { grantId, repeatable: true })).toBe('reserved');
   });
 });

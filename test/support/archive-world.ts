@@ -8,6 +8,7 @@ import { effectRecordDigest } from '../../src/ledger/effect/tombstone.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import { Draft } from '../../src/ledger/working-set.js';
 import { archiveRole } from '../../src/store/migrate-roles.js';
+import type { Call } from '../fault/effect-life.js';
 import { DOMAIN, type EffectWorld, freshId, type Replica } from './effect-world.js';
 
 /** Lanes and a reader with the rights of the role that archives. */
@@ -64,4 +65,32 @@ export async function archiveDirectly(
   });
   if (!outcome.ok) throw new Error(JSON.stringify(outcome.refusal));
   return outcome.reply;
+}
+
+const TIMES = ['startedAt', 'observedAt'] as const;
+
+/** The same call by the store's clock, which the tests move on. */
+export async function timelyCall(replica: Replica, call: Call): Promise<Call> {
+  const [probe] = await replica.reader.query<{ now: bigint }>('store_probe', []);
+  const now = probe?.now ?? 0n;
+  const command = structuredClone(call.command) as never as {
+    evidence: { fields: Record<string, unknown>; bytes: Uint8Array; digest: Uint8Array };
+    proof: { statement: Record<string, unknown>; proofBytes: Uint8Array; statementDigest: Uint8Array };
+    caller: { leafDigest: Uint8Array };
+  };
+  for (const field of TIMES) if (field in command.evidence.fields) command.evidence.fields[field] = now;
+  command.proof.statement['issuedAt'] = now;
+  // Cloning made plain arrays of the buffers.
+  for (const part of [
+    command.evidence,
+    command.proof,
+    command.proof.statement,
+    command.caller,
+    command.evidence.fields,
+  ]) {
+    for (const [name, value] of Object.entries(part as object)) {
+      if (value instanceof Uint8Array) (part as Record<string, unknown>)[name] = Buffer.from(value);
+    }
+  }
+  return { ...call, command: command as never };
 }
