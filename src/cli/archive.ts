@@ -6,6 +6,7 @@ import { Faults } from '../lane/faults.js';
 import { SILENT_OBSERVER } from '../lane/lane-observer.js';
 import { Lanes } from '../lane/lanes.js';
 import { MIN_RETENTION } from '../ledger/effect/archive-effects.js';
+import { Refused } from '../ledger/run-decision.js';
 import type { Micros } from '../ledger/types.js';
 import { newId } from '../rpc/new-id.js';
 import { ConnectionPool } from '../store/connection-pool.js';
@@ -180,6 +181,9 @@ function sentence(domainId: string | undefined, error: unknown): unknown {
   const of = domainId === undefined ? '' : `${domainId}: `;
   if (error instanceof StoreError) {
     return new ArchiveError(`${of}the database failed; what was archived stays archived, run it again`);
+  }
+  if (error instanceof Refused) {
+    return new ArchiveError(`${of}${error.refusal.reason}: ${error.refusal.message}`);
   }
   return error instanceof ArchiveError ? new ArchiveError(`${of}${error.message}`) : error;
 }
