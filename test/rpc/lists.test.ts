@@ -167,7 +167,7 @@ describe.each(LIST_CASES.map((list) => [list.method.name, list] as const))('%s',
     const made = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
     const [filter, ...place] = JSON.parse(Buffer.from(token, 'base64url').toString('utf8')) as string[];
     const bad = [
-      ...['x', '%', `${token}=`, `${token.slice(0, -2)}`, 'x'.repeat(5000), made(null), made([filter])],
+      ...['x', '%', `${token}=`, token.slice(0, -2), 'x'.repeat(5000), made(null), made([filter])],
       ...[made([filter, ...place, '']), made([filter, ...place.map(() => 1)]), made(['other', ...place])],
       made([filter, ...place.map(() => '\0')]),
     ];

@@ -1,7 +1,7 @@
 import { clone, create, type DescMessage, fromBinary, type Message } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type { AdminCommand } from '../../gen/surety/authority/v1/command_pb.js';
-import { type Limits, LimitsSchema } from '../../gen/surety/authority/v1/records_pb.js';
+import { type Limits, LimitsSchema, type Sink } from '../../gen/surety/authority/v1/records_pb.js';
 import {
   PossessionStatementSchema,
   RecordStatus,
@@ -116,10 +116,16 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
     'suspends or resumes a domain, allows standing registrations in it or not',
     (_before, { status, allowStandingRegistrations }) => ({ status, allowStandingRegistrations }),
   ),
-  putSink: put('sink', 'makes or changes a sink', 'sink', ({ frozen = false, freezeReason = '' }) => ({
-    frozen,
-    freezeReason,
-  })),
+  putSink: put('sink', 'makes or changes a sink', 'sink', (before, { sink }) => {
+    const { frozen = false, freezeReason = '' } = before;
+    const { breakerThreshold, unknownCeiling } = sink as Sink;
+    // What is 0 is the service's default, whatever that is.
+    const ceilings = {
+      breakerThreshold: breakerThreshold || undefined,
+      unknownCeiling: unknownCeiling || undefined,
+    };
+    return { frozen, freezeReason, ...ceilings };
+  }),
   bumpPolicyRevision: changeDomain(
     'makes entitlements, grants and events of the present policy revision stale',
     ({ policyRevision }) => ({ policyRevision: (policyRevision as bigint) + 1n }),
