@@ -123,7 +123,10 @@ interface Walk {
   readonly report: RestoreReport;
 }
 
-/** All domains, one after the other, and what is in flight in each. */
+/**
+ * All domains, one after the other, and what is in flight in each: effects; here is the place of governed actions too, of
+ * which those that are GATED or DISPATCHED fail as ambiguous (effects.md, Restore).
+ */
 async function walk({ url, incarnation, fault, dryRun, report }: Walk): Promise<RestoreCounts> {
   const settings = { url, applicationName: 'surety-restore' };
   const pool = new ConnectionPool(settings, CONNECTIONS);

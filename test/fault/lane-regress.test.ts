@@ -124,6 +124,19 @@ describe('a store that lost what this process has seen', () => {
     await expectSound(admin);
   });
 
+  test('and whose clock stands behind what was seen is served by its own time, once the incarnation is raised', async () => {
+    const call = await reserveCall(healthy, workers.grantId);
+    const before = await headNow();
+    await world.admin.query('UPDATE service_state SET clock_offset = 3600000000');
+    const ahead = await reserved(replica, workers);
+    await rewindTo(before['seq'] as string, before);
+    await world.admin.query('UPDATE service_state SET clock_offset = 0');
+    expect(await submit(replica, call)).toMatchObject(REGRESSED);
+    await world.admin.query('UPDATE service_state SET incarnation = incarnation + 1');
+    const effect = await done(submit(replica, call));
+    expect(effect.reservedAt).toBeLessThan(ahead.reservedAt - 3_000_000_000n);
+  });
+
   test('with a lower incarnation than was seen is refused too', async () => {
     await world.admin.query('UPDATE service_state SET incarnation = 3');
     await reserved(replica, workers);

@@ -1,11 +1,22 @@
 import { fromBinary } from '@bufbuild/protobuf';
+import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type AuditEntry, AuditEntrySchema, AuditKind } from '../../src/gen/surety/audit/v1/entry_pb.js';
 import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
 import { restoreEffects } from '../../src/lane/restore-effects.js';
+import { firstDomain } from '../../src/ledger/authority/bootstrap-domain.js';
+import { insertDomain, insertHead } from '../../src/store/domain-statements.js';
 import { beginIncarnation } from '../../src/store/restore.js';
-import { DOMAIN, type EffectWorld, freshId, openWorld, type Replica } from '../support/effect-world.js';
+import {
+  DOMAIN,
+  type EffectWorld,
+  freshId,
+  nowMicros,
+  openWorld,
+  type Replica,
+  SERVICE_DOMAIN,
+} from '../support/effect-world.js';
 import {
   acknowledgeCall,
   done,
@@ -96,3 +107,55 @@ test('two replicas at work, and two restores at once: one order, and nothing of 
   expect(prepared.rows).toEqual([{ count: 0 }]);
   await expectSound(world.admin);
 });
+
+test('a domain that is made meanwhile is frozen with the others, or made in the new incarnation', async () => {
+  const [holder, maker] = await Promise.all([connect(), connect()]);
+  await holder.query('BEGIN');
+  await holder.query('SELECT FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE', [DOMAIN]);
+  const restoring = restore();
+  // It has looked for the domains that there are, and waits for this one.
+  await untilWaits("application_name = 'surety-restore'");
+  const making = makeDomain(maker, 'late.test');
+  const made = await Promise.race([
+    making,
+    untilWaits("query LIKE '%FOR NO KEY UPDATE%' AND application_name = 'maker'"),
+  ]);
+  expect(made).toBe('waits');
+  await holder.query('ROLLBACK');
+  await Promise.all([restoring, making]);
+  const { rows } = await world.admin.query(
+    `SELECT domain_id, frozen FROM domains WHERE NOT frozen
+      AND created_at < (SELECT last_time FROM domain_heads WHERE domain_id = $1)`,
+    [SERVICE_DOMAIN],
+  );
+  expect(rows).toEqual([]);
+  await Promise.all([holder.end(), maker.end()]);
+});
+
+async function connect(): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: world.database.url, application_name: 'maker' });
+  await client.connect();
+  return client;
+}
+
+/** Makes a domain as the lane of the service's own domain does: under the lock of that one. */
+async function makeDomain(client: pg.Client, domainId: string): Promise<'made'> {
+  await client.query('BEGIN');
+  await client.query('SELECT FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE', [SERVICE_DOMAIN]);
+  const row = { ...firstDomain(nowMicros()), allowStanding: true };
+  for (const { text, values } of [insertDomain(domainId, row), insertHead(domainId, row.createdAt)]) {
+    await client.query(text, [...(values ?? [])]);
+  }
+  await client.query('COMMIT');
+  return 'made';
+}
+
+async function untilWaits(which: string): Promise<'waits'> {
+  for (;;) {
+    const { rowCount } = await world.admin.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND ${which}`,
+    );
+    if (rowCount !== 0) return 'waits';
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
