@@ -1,4 +1,4 @@
-import { ADMITS_ALL } from '../support/admits-all.js';
+import type { DomainLimits } from '../../src/ledger/admission/records.js';
 import type { GrantRow } from '../../src/ledger/authority/records.js';
 import type { CommandBase, Decision, Outcome } from '../../src/ledger/decision.js';
 import { sha256 } from '../../src/ledger/encoding.js';
@@ -17,6 +17,23 @@ const BEGINNING = 1_767_225_600_000_000n;
 
 export const SINKS = ['bank', 'mail'] as const;
 export const RESOURCES = ['order-1', 'order-2'] as const;
+
+/** Narrow enough that random histories come to every limit, and wide enough that they get past it. */
+export const NARROW: DomainLimits = {
+  requestsPerMinute: 18,
+  actorRequestsPerMinute: 14,
+  pendingCeiling: 6,
+  fairnessBurst: 2,
+  maxHops: 16,
+};
+
+/** What a sink of a history bears. */
+const SINK_LIMITS = {
+  breakerThreshold: 3,
+  breakerReset: 3n * MINUTE,
+  unknownCeiling: 2,
+  unknownAge: 2n * HOUR,
+};
 
 function callerOf(path: string): Caller {
   const spiffeId = `spiffe://${DOMAIN}/${path}`;
@@ -63,7 +80,7 @@ export function seedCast(store: MemoryStore, ids: Ids): void {
       authoritySystems: ['ledger'],
       sendWindow: MINUTE,
       settleTime: MINUTE,
-      ...ADMITS_ALL,
+      ...SINK_LIMITS,
       frozen: false,
       freezeReason: null,
       revision: 1n,

@@ -26,7 +26,17 @@ const SEEN = [
   'effect.reserve EFFECT_KEY_BUSY',
   'effect.reserve EFFECT_KEY_DONE',
   'effect.reserve GRANT_EXHAUSTED',
+  'effect.reserve QUOTA_EXHAUSTED domain_requests_per_minute',
+  'effect.reserve QUOTA_EXHAUSTED actor_requests_per_minute',
+  'effect.reserve QUOTA_EXHAUSTED pending_work',
+  'effect.reserve FAIRNESS_HOLD fairness_burst',
+  'effect.reserve CIRCUIT_OPEN',
+  'effect.reserve UNKNOWN_CEILING unknown_ceiling',
+  'effect.reserve UNKNOWN_CEILING unknown_age',
   'effect.start ok',
+  'effect.start QUOTA_EXHAUSTED domain_requests_per_minute',
+  'effect.start FAIRNESS_HOLD fairness_burst',
+  'effect.start CIRCUIT_OPEN',
   'effect.start duplicate',
   'effect.start EFFECT_STATE_CONFLICT',
   'effect.start START_TOO_LATE',
@@ -54,6 +64,7 @@ const SEEN = [
   'duplicate of an archived effect',
   'late evidence',
   'disputed',
+  'a probe',
 ];
 
 const dice: fc.Arbitrary<Dice> = fc.record({
@@ -115,6 +126,8 @@ function expectSound(store: MemoryStore): void {
     'pending work',
   ).toEqual(live.map(({ effectId }) => effectId).sort());
 
+  expectCounted(store);
+
   const holders = everMade
     .filter(({ holdsKey }) => holdsKey)
     .map(({ sink, keyDigest }) => keyText([sink, keyDigest]));
@@ -174,6 +187,24 @@ function expectSound(store: MemoryStore): void {
   expect([...findings, ...verifier.finish(store.head)], 'the log').toEqual([]);
 }
 
+/** authority.md, Admission: every counter is what counting the rows comes to. */
+function expectCounted(store: MemoryStore): void {
+  const { counters } = store.head;
+  expect(counters.pending, 'pending work').toBe(store.all('pending_work').length);
+  for (const { sink, unknown, probeEffectId } of store.all('sink_counters')) {
+    const effects = store.all('effects').filter((effect) => effect.sink === sink);
+    expect(effects.filter(({ state }) => state === 'UNKNOWN').length, 'UNKNOWN').toBe(unknown);
+    const probe = effects.find(({ effectId }) => effectId === probeEffectId);
+    expect(probe?.state ?? 'EXECUTING', 'a probe is under way').toBe('EXECUTING');
+  }
+  const calls = store
+    .all('actor_counters')
+    .filter(({ windowStart, windowCalls }) => windowStart === counters.windowStart && windowCalls > 0)
+    .map(({ windowCalls }) => windowCalls);
+  const served = counters.served.flatMap((entry) => Array<number>(entry.actors).fill(entry.calls));
+  expect(served, 'the histogram of the window').toEqual(calls.sort((a, b) => a - b));
+}
+
 /** Every state that is not terminal has its way out, whatever happened before. */
 function bringToAnEnd(history: History): void {
   const store = history.batched;
@@ -220,6 +251,7 @@ describe('random histories of random actors', () => {
           commands += history.submitted;
           batches += history.batches;
           for (const word of history.outcomes.keys()) seen.add(word);
+          if (history.probes > 0) seen.add('a probe');
           for (const { lateEvidenceCount, disputed } of history.batched.all('effects')) {
             if (lateEvidenceCount > 0) seen.add('late evidence');
             if (disputed) seen.add('disputed');

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
 import type { Outcome } from '../../src/ledger/decision.js';
 import type { EffectRow } from '../../src/ledger/effect/records.js';
 import type { ReserveEffectCommand } from '../../src/ledger/effect/reserve-effect.js';
 import type { TransitionCommand } from '../../src/ledger/effect/transition-command.js';
-import type { Reason } from '../../src/ledger/refusal.js';
+import type { Reason, Refusal } from '../../src/ledger/refusal.js';
 import { runDecision } from '../../src/ledger/run-decision.js';
 import { NotGatheredError } from '../../src/ledger/working-set.js';
 import {
@@ -15,6 +16,7 @@ import {
   HOUR,
   Ids,
   MINUTE,
+  NARROW,
   register,
   SECOND,
   seedCast,
@@ -54,6 +56,10 @@ const NEVER: ReadonlySet<Reason> = new Set([
   'FIELD_INVALID',
 ]);
 
+/** What admission refuses with (authority.md, Admission), and the calls that it may refuse. */
+const HELD = new Set<Reason>(['QUOTA_EXHAUSTED', 'FAIRNESS_HOLD', 'CIRCUIT_OPEN', 'UNKNOWN_CEILING']);
+const ORDINARY: ReadonlySet<string> = new Set(['effect.reserve', 'effect.start']);
+
 /** A promise that did not hold. */
 export class PromiseBroken extends Error {}
 
@@ -66,6 +72,8 @@ export class History {
   readonly serial = new MemoryStore(DOMAIN);
   readonly outcomes = new Map<string, number>();
   submitted = 0;
+  /** Executions that tried whether a sink works again. */
+  probes = 0;
   batches = 0;
   splits = 0;
   private readonly ids = new Ids();
@@ -78,7 +86,10 @@ export class History {
   private readonly senders = new Map<string, string>();
 
   constructor() {
-    for (const store of [this.batched, this.serial]) seedCast(store, new Ids());
+    for (const store of [this.batched, this.serial]) {
+      seedCast(store, new Ids());
+      store.domain = { ...store.domain, limits: NARROW };
+    }
     // Ids that the cast took are not given again.
     for (let i = 0; i < 100; i += 1) this.ids.next('seeded');
   }
@@ -228,10 +239,14 @@ export class History {
       ? (outcome.reply as Partial<Reply>).duplicate
         ? 'duplicate'
         : 'ok'
-      : outcome.refusal.reason;
+      : [outcome.refusal.reason, quotaOf(outcome.refusal)].join(' ').trim();
     this.outcomes.set(`${kind} ${word}`, (this.outcomes.get(`${kind} ${word}`) ?? 0) + 1);
     if (!outcome.ok) {
-      must(!NEVER.has(outcome.refusal.reason), `${kind} is never refused with ${outcome.refusal.reason}`);
+      const { reason, retryAfter } = outcome.refusal;
+      must(!NEVER.has(reason), `${kind} is never refused with ${reason}`);
+      if (!HELD.has(reason)) return;
+      must(ORDINARY.has(kind), `${kind} is of the safety lane`);
+      must(retryAfter !== undefined && retryAfter > 0n, `${reason} says when to come back`);
       return;
     }
     const reply = outcome.reply as Reply;
@@ -292,7 +307,13 @@ export class History {
     const known = this.senders.get(effect.effectId);
     must(known === undefined || known === sender, 'one process is told to send');
     this.senders.set(effect.effectId, sender);
+    if (this.batched.get('sink_counters', effect.sink)?.probeEffectId === effect.effectId) this.probes += 1;
   }
+}
+
+/** Which quota a refusal is for, where it is for one. */
+function quotaOf({ resource }: Refusal): string | undefined {
+  return resource?.type === 'quota' ? resource.name : undefined;
 }
 
 /** Kinds whose repeat is answered by what is stored. */
@@ -320,7 +341,7 @@ function movedOn(store: MemoryStore, { effect }: Reply): boolean {
 
 function govern(store: MemoryStore, ids: Ids, { who, what, how }: Dice): void {
   const grants = store.all('grants');
-  switch (what % 10) {
+  switch (what % 11) {
     case 0: {
       const grant = grants[how % grants.length];
       if (grant?.revokedAt === null) store.put('grants', { ...grant, revokedAt: store.now });
@@ -372,6 +393,11 @@ function govern(store: MemoryStore, ids: Ids, { who, what, how }: Dice): void {
       }
       for (const workload of WORKLOADS) register(store, ids, workload);
       for (const shape of GRANT_SHAPES) giveGrant(store, ids, shape);
+      return;
+    }
+    case 10: {
+      const limits = how % 3 === 0 ? DEFAULT_LIMITS : { ...NARROW, fairnessBurst: 1 + (who % 4) };
+      store.domain = { ...store.domain, limits };
     }
   }
 }

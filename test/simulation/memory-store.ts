@@ -1,7 +1,7 @@
-import { NO_COUNTS } from '../../src/ledger/admission/records.js';
+import { auditCodec } from '../../src/lane/audit-codec.js';
 import { harnessActor } from '../../src/ledger/admission/admit-call.js';
 import { DEFAULT_LIMITS, DEFAULT_SERVICE_REQUESTS_PER_MINUTE } from '../../src/ledger/admission/limits.js';
-import { auditCodec } from '../../src/lane/audit-codec.js';
+import { NO_COUNTS } from '../../src/ledger/admission/records.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import type { DomainHead } from '../../src/ledger/audit/records.js';
 import type { DomainRow } from '../../src/ledger/authority/records.js';
@@ -9,6 +9,7 @@ import { INDEXES, type IndexName, type IndexTable } from '../../src/ledger/index
 import type { Reads } from '../../src/ledger/reads.js';
 import { type KeyPart, keyText, rowKey, type TableName, type Tables } from '../../src/ledger/tables.js';
 import { type ChangeLog, WorkingSet } from '../../src/ledger/working-set.js';
+import { checkCounters } from './counter-rules.js';
 import { GATHER_ACTIONS } from './gather-actions.js';
 import { load, loadIndex } from './loading.js';
 import { checkChange } from './store-rules.js';
@@ -109,6 +110,7 @@ export class MemoryStore {
   /** Takes a batch over, whole. Throws, and takes over nothing, where the database would refuse it. */
   commit(changes: ChangeLog): void {
     for (const change of changes.rows) checkChange(this, change, changes);
+    checkCounters(this, changes);
     for (const { table, before, after } of changes.rows) {
       this.set(table, rowKey(table, (after ?? before) as AnyRow), after);
     }

@@ -108,7 +108,8 @@ const reserveAgain: Maker = (_store, ids, { what }, memory) => {
   };
 };
 
-function evidence<K extends EvidenceKind>(fields: EvidenceFields[K]): Evidence<K> {
+/** Evidence whose bytes are its JSON: the ledger takes bytes as they are. */
+export function evidence<K extends EvidenceKind>(fields: EvidenceFields[K]): Evidence<K> {
   const bytes = Buffer.from(
     JSON.stringify(fields, (_, value) => (typeof value === 'bigint' ? `${value}` : value)),
   );
@@ -130,7 +131,7 @@ function nonceFor(
 }
 
 /** A statement about an effect as the workload knows it. */
-function signed<K extends EvidenceKind>(
+export function signed<K extends EvidenceKind>(
   ids: Ids,
   store: MemoryStore,
   registration: RegistrationRow,
