@@ -1,3 +1,4 @@
+import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
 import type { DomainLimits } from '../../src/ledger/admission/records.js';
 import type { GrantRow } from '../../src/ledger/authority/records.js';
 import type { CommandBase, Decision, Outcome } from '../../src/ledger/decision.js';
@@ -26,6 +27,11 @@ export const NARROW: DomainLimits = {
   fairnessBurst: 2,
   maxHops: 16,
 };
+
+/** Limits as somebody may set them: wide, or narrow with some burst. */
+export function someLimits(width: number, burst: number): DomainLimits {
+  return width % 3 === 0 ? DEFAULT_LIMITS : { ...NARROW, fairnessBurst: 1 + (burst % 4) };
+}
 
 /** What a sink of a history bears. */
 const SINK_LIMITS = {

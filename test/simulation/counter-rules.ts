@@ -4,7 +4,7 @@ import type { EffectRow } from '../../src/ledger/effect/records.js';
 import type { TableName, Tables } from '../../src/ledger/tables.js';
 import type { ChangeLog } from '../../src/ledger/working-set.js';
 import type { MemoryStore } from './memory-store.js';
-import { StoreRuleBroken } from './store-rules.js';
+import { must } from './store-rule.js';
 
 /** A counter that goes apart from what it counts, or past its limit: a bug of a decision. No database says so. */
 export function checkCounters(store: MemoryStore, batch: ChangeLog): void {
@@ -70,8 +70,4 @@ function isUnknown(row: EffectRow | undefined): number {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, one) => total + one, 0);
-}
-
-function must(holds: boolean, rule: string): asserts holds {
-  if (!holds) throw new StoreRuleBroken(rule);
 }

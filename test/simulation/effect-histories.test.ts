@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeEntry } from '../../src/lane/decode-entry.js';
 import { decodeEntryRecord } from '../../src/cli/archive/entry-record.js';
+import { decodeEntry } from '../../src/lane/decode-entry.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import { ChainVerifier } from '../../src/ledger/audit/verify-chain.js';
 import { keyText } from '../../src/ledger/tables.js';

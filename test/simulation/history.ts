@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
 import type { Outcome } from '../../src/ledger/decision.js';
 import type { EffectRow } from '../../src/ledger/effect/records.js';
 import type { ReserveEffectCommand } from '../../src/ledger/effect/reserve-effect.js';
 import type { TransitionCommand } from '../../src/ledger/effect/transition-command.js';
-import type { Reason, Refusal } from '../../src/ledger/refusal.js';
+import type { Reason } from '../../src/ledger/refusal.js';
 import { runDecision } from '../../src/ledger/run-decision.js';
 import { NotGatheredError } from '../../src/ledger/working-set.js';
 import {
@@ -20,8 +19,10 @@ import {
   register,
   SECOND,
   seedCast,
+  someLimits,
   WORKLOADS,
 } from './cast.js';
+import { judgeHold, quotaOf } from './holds.js';
 import { MemoryStore } from './memory-store.js';
 import { type Dice, MAKERS, type Memory, type Move, type MoveName } from './moves.js';
 
@@ -55,10 +56,6 @@ const NEVER: ReadonlySet<Reason> = new Set([
   'PENDING_WORK_CONFLICT',
   'FIELD_INVALID',
 ]);
-
-/** What admission refuses with (authority.md, Admission), and the calls that it may refuse. */
-const HELD = new Set<Reason>(['QUOTA_EXHAUSTED', 'FAIRNESS_HOLD', 'CIRCUIT_OPEN', 'UNKNOWN_CEILING']);
-const ORDINARY: ReadonlySet<string> = new Set(['effect.reserve', 'effect.start']);
 
 /** A promise that did not hold. */
 export class PromiseBroken extends Error {}
@@ -242,11 +239,8 @@ export class History {
       : [outcome.refusal.reason, quotaOf(outcome.refusal)].join(' ').trim();
     this.outcomes.set(`${kind} ${word}`, (this.outcomes.get(`${kind} ${word}`) ?? 0) + 1);
     if (!outcome.ok) {
-      const { reason, retryAfter } = outcome.refusal;
-      must(!NEVER.has(reason), `${kind} is never refused with ${reason}`);
-      if (!HELD.has(reason)) return;
-      must(ORDINARY.has(kind), `${kind} is of the safety lane`);
-      must(retryAfter !== undefined && retryAfter > 0n, `${reason} says when to come back`);
+      must(!NEVER.has(outcome.refusal.reason), `${kind} is never refused with ${outcome.refusal.reason}`);
+      judgeHold(kind, outcome.refusal);
       return;
     }
     const reply = outcome.reply as Reply;
@@ -309,11 +303,6 @@ export class History {
     this.senders.set(effect.effectId, sender);
     if (this.batched.get('sink_counters', effect.sink)?.probeEffectId === effect.effectId) this.probes += 1;
   }
-}
-
-/** Which quota a refusal is for, where it is for one. */
-function quotaOf({ resource }: Refusal): string | undefined {
-  return resource?.type === 'quota' ? resource.name : undefined;
 }
 
 /** Kinds whose repeat is answered by what is stored. */
@@ -395,10 +384,8 @@ function govern(store: MemoryStore, ids: Ids, { who, what, how }: Dice): void {
       for (const shape of GRANT_SHAPES) giveGrant(store, ids, shape);
       return;
     }
-    case 10: {
-      const limits = how % 3 === 0 ? DEFAULT_LIMITS : { ...NARROW, fairnessBurst: 1 + (who % 4) };
-      store.domain = { ...store.domain, limits };
-    }
+    case 10:
+      store.domain = { ...store.domain, limits: someLimits(how, who) };
   }
 }
 

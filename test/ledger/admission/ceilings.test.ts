@@ -162,6 +162,7 @@ describe('the loop fence', () => {
       reason: 'QUOTA_EXHAUSTED',
       metadata: { limit: String(maxHops) },
       resource: { type: 'quota', name: 'event_hops' },
+      retryAfter: 'never',
     });
     expect(world.whole()).toEqual(before);
     world.limit({ maxHops: maxHops + 1 });
