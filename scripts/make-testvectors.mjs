@@ -3,6 +3,7 @@
 //   node scripts/make-testvectors.mjs           writes the files
 //   node scripts/make-testvectors.mjs --check   exits 1 if a file differs from what would be written
 import { readFileSync, writeFileSync } from 'node:fs';
+import { makeApprovals, makeBoundedGrants } from './testvectors/approvals.mjs';
 import { makeChain, makeDigests } from './testvectors/digests.mjs';
 import { makeEnvelopes } from './testvectors/envelopes.mjs';
 import { makeEvidence } from './testvectors/evidence.mjs';
@@ -28,6 +29,8 @@ const FILES = {
   'digests.json': makeDigests,
   'digests-chain.json': makeChain,
   'provenance.json': makeProvenance,
+  'approvals.json': makeApprovals,
+  'bounded-grants.json': makeBoundedGrants,
 };
 
 // Non-ASCII is written as escapes: the files then read alike under every editor, and nothing can normalize them.

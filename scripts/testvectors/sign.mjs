@@ -3,7 +3,8 @@ import { deriveKey, signDeterministically, toDer } from './ecdsa.mjs';
 export const executor = deriveKey('executor');
 export const reconciler = deriveKey('reconciler');
 export const operator = deriveKey('operator');
-export const KEYS = [executor, reconciler, operator];
+export const owner = deriveKey('owner');
+export const KEYS = [executor, reconciler, operator, owner];
 
 export const base64url = (bytes) => Buffer.from(bytes).toString('base64url');
 
@@ -13,14 +14,19 @@ const MESSAGES = {
   renewal: 'surety.identity.v1.PossessionStatement',
   command: 'surety.authority.v1.AdminCommand',
   clearance: 'surety.provenance.v1.ClearanceStatement',
+  'bounded-grant': 'surety.action.v1.BoundedGrantStatement',
 };
 export const PAYLOAD_TYPE = 'application/vnd.surety.effect.v1.transition+protobuf';
+
+/** What an owner signs to approve is JSON, and no message. */
+const contentType = (kind) =>
+  kind === 'approval' ? 'application/json' : `application/x-protobuf; messageType="${MESSAGES[kind]}"`;
 
 /** The protected header of a kind of message. */
 export const headerOf = (kind, key) => ({
   alg: 'ES256',
   typ: `surety-${kind}+jws`,
-  cty: `application/x-protobuf; messageType="${MESSAGES[kind]}"`,
+  cty: contentType(kind),
   kid: key.thumbprint,
 });
 

@@ -4,7 +4,7 @@ import { verifyEs256 } from './es256.js';
 import { FlatJsonInvalid, type FlatJsonValue, parseFlatJson } from './flat-json.js';
 import { THUMBPRINT_PATTERN } from './jwk.js';
 import { SignedMessageError, type SignedMessageRule } from './signed-message-error.js';
-import type { SignedMessageType } from './signed-messages.js';
+import type { SignedForm } from './signed-messages.js';
 import { decodeUtf8 } from './utf8.js';
 
 /** The one algorithm. */
@@ -35,7 +35,7 @@ export interface CompactJws {
  *
  * @throws {SignedMessageError} with rule `encoding` or `header`
  */
-export function parseCompactJws(token: string, type: SignedMessageType): CompactJws {
+export function parseCompactJws(token: string, type: SignedForm): CompactJws {
   const refuse = (rule: SignedMessageRule, detail: string) =>
     SignedMessageError.unverified(type.reason, rule, detail);
   if (token.length > maxTokenCharacters(type)) throw refuse('encoding', 'the token is too long');
@@ -64,15 +64,15 @@ export function verifyJws(jws: CompactJws, key: KeyObject): Promise<boolean> {
 }
 
 /** The protected header of a kind of message, in the order that we write it. */
-export function protectedHeader(type: SignedMessageType, kid: string) {
+export function protectedHeader(type: SignedForm, kid: string) {
   return { alg: ALGORITHM, typ: type.typ, cty: type.cty, kid };
 }
 
-function maxTokenCharacters(type: SignedMessageType): number {
+function maxTokenCharacters(type: SignedForm): number {
   return MAX_HEADER_CHARACTERS + 1 + Math.ceil((type.maxPayloadBytes * 4) / 3) + 1 + SIGNATURE_CHARACTERS;
 }
 
-function readHeader(bytes: Buffer, type: SignedMessageType): string | undefined {
+function readHeader(bytes: Buffer, type: SignedForm): string | undefined {
   const text = decodeUtf8(bytes);
   const members = text === undefined ? undefined : parseMembers(text);
   if (members?.size !== HEADER_MEMBERS) return undefined;

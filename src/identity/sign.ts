@@ -7,6 +7,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { CompactSign } from 'jose';
+import type { BoundedGrantStatementSchema } from '../gen/surety/action/v1/bounded_grant_pb.js';
 import type { AdminCommandSchema } from '../gen/surety/authority/v1/command_pb.js';
 import type { PossessionStatementSchema } from '../gen/surety/identity/v1/workload_pb.js';
 import type { ClearanceStatementSchema } from '../gen/surety/provenance/v1/clearance_pb.js';
@@ -14,7 +15,12 @@ import type { StatementFields } from '../ledger/effect/statement.js';
 import { type DsseEnvelopeFields, preAuthenticationEncoding } from './dsse.js';
 import { type PublicKey, publicKeyOf } from './jwk.js';
 import { protectedHeader } from './jws.js';
-import { SIGNED_MESSAGES, type SignedMessageKind } from './signed-messages.js';
+import {
+  SIGNED_EVIDENCE,
+  SIGNED_MESSAGES,
+  type SignedForm,
+  type SignedMessageKind,
+} from './signed-messages.js';
 import { encodeTransitionStatement } from './transition-statement.js';
 
 /** A P-256 key pair for signing. */
@@ -45,8 +51,21 @@ export function importSigningKey(pem: string): SigningKey {
  * @returns a compact JWS
  */
 export function signBytes(kind: SignedMessageKind, payload: Uint8Array, key: SigningKey): Promise<string> {
+  return signAs(SIGNED_MESSAGES[kind], payload, key);
+}
+
+/**
+ * Signs the exact evidence of an owner's approval or refusal (actions.md, Owner's signature).
+ *
+ * @param evidence sent beside the token, byte for byte
+ */
+export function signEvidence(evidence: Uint8Array, key: SigningKey): Promise<string> {
+  return signAs(SIGNED_EVIDENCE, evidence, key);
+}
+
+function signAs(form: SignedForm, payload: Uint8Array, key: SigningKey): Promise<string> {
   return new CompactSign(payload)
-    .setProtectedHeader(protectedHeader(SIGNED_MESSAGES[kind], key.publicKey.thumbprint))
+    .setProtectedHeader(protectedHeader(form, key.publicKey.thumbprint))
     .sign(key.privateKey);
 }
 
@@ -121,6 +140,18 @@ export async function signClearance(
   key: SigningKey,
 ): Promise<string> {
   return signBytes('clearance', encode(SIGNED_MESSAGES.clearance.schema, statement), key);
+}
+
+/**
+ * Signs a bounded grant (actions.md, Bounded grant).
+ *
+ * @throws {TypeError} where a text holds a lone surrogate
+ */
+export async function signBoundedGrant(
+  statement: MessageInitShape<typeof BoundedGrantStatementSchema>,
+  key: SigningKey,
+): Promise<string> {
+  return signBytes('boundedGrant', encode(SIGNED_MESSAGES.boundedGrant.schema, statement), key);
 }
 
 function encode<Schema extends DescMessage>(schema: Schema, init: MessageInitShape<Schema>): Uint8Array {

@@ -9,13 +9,17 @@ export type SignedMessageRule =
   // The key is not known, or is not the one that the message names.
   | 'key'
   | 'signature'
-  // A second message must sign the same payload, and does not.
+  // It must be over something that came beside it, and is not.
   | 'payload';
 
 /** The reasons that a signed message can be refused for, whatever it says. */
 export type SignedMessageReason = Extract<
   Reason,
-  'PROOF_SIGNATURE_INVALID' | 'POSSESSION_INVALID' | 'COMMAND_SIGNATURE_INVALID' | 'CLEARANCE_INVALID'
+  | 'PROOF_SIGNATURE_INVALID'
+  | 'POSSESSION_INVALID'
+  | 'COMMAND_SIGNATURE_INVALID'
+  | 'CLEARANCE_INVALID'
+  | 'APPROVAL_SIGNATURE_INVALID'
 >;
 
 /**

@@ -1,24 +1,30 @@
 import type { DescMessage } from '@bufbuild/protobuf';
+import { BoundedGrantStatementSchema } from '../gen/surety/action/v1/bounded_grant_pb.js';
 import { AdminCommandSchema } from '../gen/surety/authority/v1/command_pb.js';
 import { TransitionStatementSchema } from '../gen/surety/effect/v1/proof_pb.js';
 import { PossessionStatementSchema } from '../gen/surety/identity/v1/workload_pb.js';
 import { ClearanceStatementSchema } from '../gen/surety/provenance/v1/clearance_pb.js';
+import { MAX_EVIDENCE_BYTES } from '../ledger/action/limits.js';
 import type { SignedMessageReason } from './signed-message-error.js';
 
-/** One row of {@link SIGNED_MESSAGES}. */
-export interface SignedMessageType<Schema extends DescMessage = DescMessage> {
+/** What a signature is over, and how it must look. */
+export interface SignedForm {
   /** `typ` of the protected header: what keeps a signature from being used for another purpose. */
   readonly typ: string;
   /** `cty` of the protected header; names the message. */
   readonly cty: string;
-  /** The payload's message. */
-  readonly schema: Schema;
   /** Greatest length of the payload, in bytes. */
   readonly maxPayloadBytes: number;
   /** The reason when signature, header or encoding are refused. */
   readonly reason: SignedMessageReason;
   /** Where it stands in a request, the beginning of every field path. */
   readonly field: string;
+}
+
+/** One row of {@link SIGNED_MESSAGES}. */
+export interface SignedMessageType<Schema extends DescMessage = DescMessage> extends SignedForm {
+  /** The payload's message. */
+  readonly schema: Schema;
   /** The payload type of its DSSE envelope, where that encoding is accepted. */
   readonly dssePayloadType?: string;
 }
@@ -32,6 +38,8 @@ const MAX_POSSESSION_BYTES = 32 * 1024;
 const MAX_COMMAND_BYTES = 256 * 1024;
 // 64 sinks of 256 octets, 64 digests and three ids of 2048 octets are below 26 KiB.
 const MAX_CLEARANCE_BYTES = 32 * 1024;
+// Three sets of 64 names of 256 octets each are below 50 KiB.
+const MAX_BOUNDED_GRANT_BYTES = 64 * 1024;
 
 function contentType(schema: DescMessage): string {
   return `application/x-protobuf; messageType="${schema.typeName}"`;
@@ -89,6 +97,26 @@ export const SIGNED_MESSAGES = Object.freeze({
     reason: 'CLEARANCE_INVALID',
     field: 'clearance_jws',
   }),
+  /** An owner, for actions that it approves in advance (actions.md, Bounded grant). */
+  boundedGrant: defineMessage({
+    typ: 'surety-bounded-grant+jws',
+    schema: BoundedGrantStatementSchema,
+    maxPayloadBytes: MAX_BOUNDED_GRANT_BYTES,
+    reason: 'APPROVAL_SIGNATURE_INVALID',
+    field: 'grant_jws',
+  }),
+});
+
+/**
+ * The one signed thing whose payload is no message of ours: an owner, over the exact evidence of its approval or refusal
+ * (actions.md, Owner's signature). It belongs to the same list: its `typ` is none of the others'.
+ */
+export const SIGNED_EVIDENCE: SignedForm = Object.freeze({
+  typ: 'surety-approval+jws',
+  cty: 'application/json',
+  maxPayloadBytes: MAX_EVIDENCE_BYTES,
+  reason: 'APPROVAL_SIGNATURE_INVALID',
+  field: 'signature_jws',
 });
 
 export type SignedMessageKind = keyof typeof SIGNED_MESSAGES;

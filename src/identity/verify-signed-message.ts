@@ -5,8 +5,10 @@ import { JwkInvalid, type PublicKey, parsePublicJwk } from './jwk.js';
 import { type CompactJws, parseCompactJws, verifyJws } from './jws.js';
 import { SignedMessageError } from './signed-message-error.js';
 import {
-  SIGNED_MESSAGES,
   type SchemaOf,
+  SIGNED_EVIDENCE,
+  SIGNED_MESSAGES,
+  type SignedForm,
   type SignedMessageKind,
   type SignedMessageType,
 } from './signed-messages.js';
@@ -116,6 +118,48 @@ export function verifyClearance(
 }
 
 /**
+ * Verifies an owner's bounded grant (actions.md, Bounded grant).
+ *
+ * @throws {SignedMessageError}
+ */
+export function verifyBoundedGrant(
+  token: string,
+  resolveKey: ResolveKey,
+): Promise<VerifiedMessage<'boundedGrant'>> {
+  return verifySignedMessage('boundedGrant', token, resolveKey);
+}
+
+/** An owner's signature over evidence, which verified. */
+export interface VerifiedEvidence {
+  readonly keyThumbprint: string;
+  /** The token, as it is kept. */
+  readonly token: Buffer;
+}
+
+/**
+ * Verifies an owner's signature over the exact evidence that stands beside it (actions.md, Owner's signature). The payload
+ * is compared only once the signature verified; what the evidence says is judged by whoever reads it.
+ *
+ * @throws {SignedMessageError} APPROVAL_SIGNATURE_INVALID; with rule `payload` where it is over something else
+ */
+export async function verifyEvidenceSignature(
+  token: string,
+  evidence: Uint8Array,
+  resolveKey: ResolveKey,
+): Promise<VerifiedEvidence> {
+  const jws = parseCompactJws(token, SIGNED_EVIDENCE);
+  await requireSignature(jws, await resolveKey(jws.kid), SIGNED_EVIDENCE);
+  if (!jws.payload.equals(evidence)) {
+    throw SignedMessageError.unverified(
+      SIGNED_EVIDENCE.reason,
+      'payload',
+      'not the evidence that came with it',
+    );
+  }
+  return { keyThumbprint: jws.kid, token: Buffer.from(token, 'latin1') };
+}
+
+/**
  * Decodes a payload strictly.
  *
  * @throws {SignedMessageError} FIELD_INVALID, the path beginning with the request's field
@@ -137,7 +181,7 @@ export function decodePayload<Schema extends DescMessage>(
 async function requireSignature(
   jws: CompactJws,
   key: KeyObject | undefined,
-  type: SignedMessageType,
+  type: SignedForm,
 ): Promise<void> {
   if (key === undefined) throw SignedMessageError.unverified(type.reason, 'key', 'no such key');
   if (!(await verifyJws(jws, key))) {

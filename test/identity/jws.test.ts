@@ -41,6 +41,7 @@ test('each kind of message has a type and a content type of its own', () => {
     'surety-renewal+jws',
     'surety-command+jws',
     'surety-clearance+jws',
+    'surety-bounded-grant+jws',
   ]);
   expect(type.cty).toBe('application/x-protobuf; messageType="surety.effect.v1.TransitionStatement"');
 });
