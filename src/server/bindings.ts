@@ -1,4 +1,5 @@
 import type { Configuration } from '../config/configuration.js';
+import { actionService } from '../rpc/action-service.js';
 import { adminService } from '../rpc/admin-service.js';
 import { auditService } from '../rpc/audit-service.js';
 import { type ClockTools, clockService } from '../rpc/clock-service.js';
@@ -36,6 +37,7 @@ export function allBindings(
 ): Bindings {
   const ours = [
     effectService(tools, positions),
+    actionService(tools, positions),
     eventService(tools),
     policyService(tools),
     replayService(tools),

@@ -1,8 +1,8 @@
 import {
   type ActionCondition,
   type GateShape,
-  type GateShapeField as WireField,
   type Tool,
+  type GateShapeField as WireField,
   GateFieldKind as WireKind,
 } from '../../gen/surety/authority/v1/records_pb.js';
 import type { GateFieldKind } from '../../ledger/action/gate-records.js';
@@ -14,15 +14,13 @@ import {
   type GateShapeField,
 } from '../../ledger/action/gate-shapes.js';
 import type { Mutation } from '../../ledger/authority/mutations.js';
-import { utf8Length } from '../../ledger/text.js';
+import { conditionFault } from '../action/condition.js';
 import type { Violations } from '../validate.js';
 import { MAX_ID_OCTETS } from './record-fields.js';
 
 const MAX_SHAPE_FIELDS = 32;
 const FIELD_NAME = /^[a-z0-9_]{1,64}$/;
 const MAX_TEXT_OCTETS = 512;
-/** actions.md, Gate validator: a longer condition is a program. */
-const MAX_CONDITION_OCTETS = 2048;
 
 const FIELD_KINDS: Readonly<Record<number, GateFieldKind>> = {
   [WireKind.TEXT]: 'text',
@@ -62,13 +60,11 @@ function readField(v: Violations, field: WireField): GateShapeField {
   return { name, kind, ...(only === undefined ? {} : { value: only }) };
 }
 
-/** Reads the condition of a type of actions. */
-export function readActionCondition(v: Violations, condition: ActionCondition): Mutation {
+/** Reads the condition of a type of actions; it is compiled now, and not only when it is asked. */
+export async function readActionCondition(v: Violations, condition: ActionCondition): Promise<Mutation> {
   const { expression } = condition;
-  const octets = utf8Length(expression);
-  if (octets < 1 || octets > MAX_CONDITION_OCTETS) {
-    v.refuse('expression', `must be 1 to ${MAX_CONDITION_OCTETS} octets of UTF-8`);
-  }
+  const fault = await conditionFault(expression);
+  if (fault !== undefined) v.refuse('expression', fault);
   return {
     kind: 'put_action_condition',
     actionType: v.id('action_type', condition.actionType, 1, MAX_ID_OCTETS),
