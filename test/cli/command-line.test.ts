@@ -182,7 +182,7 @@ describe('surety start', () => {
     const exported = await surety([
       ...['audit', 'export', '--domain', 'surety.test', '--address', localhost, '--out', file],
     ]);
-    expect(exported).toEqual({ code: 0, out: '', err: '2 entries of surety.test\n' });
+    expect(exported).toEqual({ code: 0, out: '', err: '3 entries of surety.test\n' });
     expect(await surety(['audit', 'verify', file])).toMatchObject({
       code: 0,
       out: expect.stringMatching(/verified\n$/),

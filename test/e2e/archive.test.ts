@@ -185,12 +185,11 @@ describe('an archived effect', () => {
     }
     const strange = effects(MAILER);
     for (const effectId of [(lives[0] as Life).effect.effectId, 'eff_of_nobody']) {
-      const calls = [
-        strange.getEffect({ effectId }),
-        strange.checkRetry({ effectId }),
-        strange.getEffectHistory({ effectId }),
-      ];
-      for (const call of calls) expect(await refusedWith(call)).toMatchObject({ reason: 'NOT_VISIBLE' });
+      expect(await refusedWith(strange.getEffect({ effectId }))).toMatchObject({ reason: 'NOT_VISIBLE' });
+      expect(await refusedWith(strange.checkRetry({ effectId }))).toMatchObject({ reason: 'NOT_VISIBLE' });
+      expect(await refusedWith(strange.getEffectHistory({ effectId }))).toMatchObject({
+        reason: 'NOT_VISIBLE',
+      });
     }
   });
 
