@@ -56,11 +56,13 @@ const READ_STATE = `SELECT incarnation, test_database, surety_now() AS now,
   (SELECT count(*) FROM pg_stat_activity
    WHERE datname = current_database() AND application_name IN ('surety', 'surety-start', 'surety-archive')) AS services
   FROM service_state`;
-/** Behind the lock of the service's own domain no domain is made any more: each is found by one of the pages. */
-const LOCK_OWN_HEAD = `SELECT FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE`;
-const LOCK_HEADS = `SELECT domain_id, ${HEAD_COLUMNS} FROM domain_heads
-  WHERE domain_id > $1 ORDER BY domain_id LIMIT ${DOMAINS_PER_PAGE} FOR NO KEY UPDATE`;
+/** Behind the lock of the service's own domain no domain is made any more: each is found by the next statement. */
+const LOCK_OWN_HEAD = `SELECT FROM domain_heads
+  WHERE domain_id = (SELECT service_domain_id FROM service_state) FOR NO KEY UPDATE`;
+const LOCK_HEADS = `SELECT count(*) FROM (SELECT FROM domain_heads ORDER BY domain_id FOR NO KEY UPDATE) AS locked`;
 /** Statements of their own behind the locks: within the locking one they would be as old as the wait. */
+const READ_HEADS = `SELECT domain_id, ${HEAD_COLUMNS} FROM domain_heads
+  WHERE domain_id > $1 ORDER BY domain_id LIMIT ${DOMAINS_PER_PAGE}`;
 const READ_DOMAINS = `SELECT domain_id, ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = ANY ($1)`;
 const READ_CLOCK = 'SELECT surety_now() AS now';
 const LOCK_STATE = `SELECT incarnation, audience, service_domain_id,
@@ -97,6 +99,9 @@ export async function readRestoreState(url: string): Promise<RestoreState> {
 export async function beginIncarnation(input: RestoreInput): Promise<BegunIncarnation> {
   return onConnection(input.url, async (client) => {
     await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+    // In the order of a lane, which locks its domain first and may then come for this row.
+    await client.query(LOCK_OWN_HEAD);
+    await client.query(LOCK_HEADS);
     const [state] = (await client.query(LOCK_STATE)).rows as StateRow[];
     if (state === undefined) throw lostState();
     const facts: StoreFacts = {
@@ -105,7 +110,6 @@ export async function beginIncarnation(input: RestoreInput): Promise<BegunIncarn
       serviceDomainId: state.service_domain_id ?? '',
     };
     await client.query(RAISE, [facts.incarnation.toString()]);
-    await client.query(LOCK_OWN_HEAD, [facts.serviceDomainId]);
     let domains = 0;
     let after = '';
     for (;;) {
@@ -126,7 +130,7 @@ async function restorePage(
   after: string,
   { codec, commandId }: RestoreInput,
 ): Promise<string[]> {
-  const heads = (await client.query(LOCK_HEADS, [after])).rows as Readonly<Record<string, unknown>>[];
+  const heads = (await client.query(READ_HEADS, [after])).rows as Readonly<Record<string, unknown>>[];
   const domainIds = heads.map((row) => row['domain_id'] as string);
   const domains = new Map<unknown, DomainRow>();
   for (const row of (await client.query(READ_DOMAINS, [domainIds])).rows) {
