@@ -34,6 +34,7 @@ import {
 } from '../../simulation/cast.js';
 import { FACTS, MemoryStore } from '../../simulation/memory-store.js';
 import { evidence, type Move, signed } from '../../simulation/moves.js';
+import { ADMITS_ALL } from '../../support/admits-all.js';
 
 /** Whose call: the planner is a principal's harness, the helper a guest's. */
 export const PLANNER = 0;
@@ -68,6 +69,7 @@ export class AdmissionWorld {
       revision: 1n,
     });
     this.limit(limits);
+    for (const { sink: name } of this.store.all('sinks')) this.changeSink(ADMITS_ALL, name);
     this.changeSink(sink);
     this.forgetCalls();
   }
