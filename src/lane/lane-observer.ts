@@ -1,5 +1,14 @@
+import type { AdmittedCalls } from '../ledger/admission/admit-call.js';
 import type { Outcome } from '../ledger/decision.js';
 import type { RowChange } from '../ledger/working-set.js';
+
+/** What a batch changed. */
+export interface Committed {
+  readonly domainId: string;
+  readonly rows: readonly RowChange[];
+  /** What its commands counted for. */
+  readonly admitted: AdmittedCalls;
+}
 
 /** What the lanes tell whoever keeps metrics and the log; none of it may throw. */
 export interface LaneObserver {
@@ -10,7 +19,7 @@ export interface LaneObserver {
   /** @param ms from queueing to release */
   commandDone(kind: string, ms: number, outcome: Outcome<unknown>): void;
   /** What a batch changed, once its COMMIT is known to have taken effect. */
-  committed(rows: readonly RowChange[]): void;
+  committed(batch: Committed): void;
   retried(): void;
   commitUnknown(): void;
   regressed(domainId: string): void;

@@ -1,3 +1,4 @@
+import { admittedBetween } from '../ledger/admission/admit-call.js';
 import type { AuditCodec } from '../ledger/audit/records.js';
 import type { CommandBase, Decision, Outcome } from '../ledger/decision.js';
 import { type Refusal, refusal } from '../ledger/refusal.js';
@@ -304,7 +305,8 @@ export class Lane {
 
   /** A batch took effect. */
   private remember(set: WorkingSet, rows: readonly RowChange[]): void {
-    this.parts.observer.committed(rows);
+    const admitted = admittedBetween(set.originalHead.counters, set.head.counters);
+    this.parts.observer.committed({ domainId: this.domainId, rows, admitted });
     this.seen = {
       incarnation: set.facts.incarnation,
       seq: set.head.seq,

@@ -16,7 +16,8 @@ import { PgReader } from '../store/pg-reader.js';
 import { sweepLanes } from '../store/sweep-lanes.js';
 import { sweepNonces } from '../store/sweep-nonces.js';
 import { PgTestClock } from '../store/test-clock.js';
-import type { Metrics } from './metrics.js';
+import { AdmissionWatch } from './admission-watch.js';
+import type { LaneEvents, Metrics } from './metrics.js';
 
 /** What works on the store. */
 export interface Core {
@@ -45,18 +46,19 @@ export function composeCore(
     pool: lanePool,
     codec: auditCodec,
     faults: new Faults(configuration.fault),
-    observer: metrics.laneObserver((domainId) =>
-      log.error({ domainId }, 'the store went back behind what this service has seen: the domain is stopped'),
-    ),
+    observer: metrics.laneObserver(laneEvents(log)),
     laneId: newId('lane'),
     queueLimit: configuration.queueLimit,
     batchLimit: configuration.batchLimit,
   });
+  const watch = new AdmissionWatch(reader, log);
+  metrics.admission.watch(() => watch.reading);
   const sweeps = new Sweeps({
     commands: lanes,
     reader,
     newId,
     housekeeping: async () => {
+      await watch.look();
       await sweepNonces(lanePool);
       await sweepLanes(lanePool);
     },
@@ -74,6 +76,15 @@ export function composeCore(
     close: async () => {
       await Promise.all([lanePool.close(), reader.close()]);
     },
+  };
+}
+
+function laneEvents(log: Logger): LaneEvents {
+  return {
+    regressed: (domainId) =>
+      log.error({ domainId }, 'the store went back behind what this service has seen: the domain is stopped'),
+    breaker: (domainId, sink, state) =>
+      log.warn({ domainId, sink, state }, "a sink's circuit breaker has changed"),
   };
 }
 

@@ -4,6 +4,7 @@ import type { LaneObserver } from '../lane/lane-observer.js';
 import type { Outcome } from '../ledger/decision.js';
 import type { EffectRow, TransitionRow } from '../ledger/effect/records.js';
 import type { CallObserver, CallRecord } from '../rpc/call-record.js';
+import { AdmissionMetrics, type BreakerChange } from './admission-metrics.js';
 
 /** Seconds; from a cached read to the deadline ceiling. */
 const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
@@ -23,12 +24,20 @@ export interface Gauges {
   readonly refusedConnections: () => ReadonlyMap<string, number>;
 }
 
+/** What the lanes meet that a person is to hear of. */
+export interface LaneEvents {
+  /** The store went back behind what this process has seen of a domain. */
+  readonly regressed: (domainId: string) => void;
+  readonly breaker: BreakerChange;
+}
+
 /**
  * What `/metrics` tells. Labels are methods, codes, reasons and kinds of commands: bounded sets of our own, never a name
- * that a caller chose.
+ * that a caller chose. Domains and sinks, which operators name, are labels of the few gauges of `AdmissionMetrics`.
  */
 export class Metrics implements CallObserver {
   readonly registry = new Registry();
+  readonly admission = new AdmissionMetrics(this.registry);
   readonly #handled: Counter;
   readonly #refused: Counter;
   readonly #seconds: Histogram;
@@ -66,8 +75,8 @@ export class Metrics implements CallObserver {
     if (reason !== undefined) this.#refused.inc({ grpc_method, reason });
   }
 
-  /** Metrics of the lanes. */
-  laneObserver(onRegressed: (domainId: string) => void): LaneObserver {
+  /** Metrics of the lanes. @param events told besides */
+  laneObserver(events: LaneEvents): LaneObserver {
     const registers = [this.registry];
     const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []): Histogram =>
       new Histogram({ name, help, buckets, labelNames, registers });
@@ -108,8 +117,9 @@ export class Metrics implements CallObserver {
       'Effects whose terminal state is contradicted by late evidence: each wants a person.',
     );
     return {
-      committed: (rows) => {
-        for (const { table, before, after } of rows) {
+      committed: (batch) => {
+        this.admission.committed(batch, events.breaker);
+        for (const { table, before, after } of batch.rows) {
           if (table === 'transitions' && after) {
             const receipt = after as TransitionRow;
             skew.observe({ role: receipt.role }, Math.abs(Number(receipt.skew)) / 1e6);
@@ -128,13 +138,15 @@ export class Metrics implements CallObserver {
         phases.observe({ phase: 'decide' }, decideMs / 1000);
         phases.observe({ phase: 'commit' }, commitMs / 1000);
       },
-      commandDone: (kind, ms, outcome) =>
-        commands.observe({ command: kind, outcome: outcomeName(outcome) }, ms / 1000),
+      commandDone: (kind, ms, outcome) => {
+        commands.observe({ command: kind, outcome: outcomeName(outcome) }, ms / 1000);
+        this.admission.answered(outcome);
+      },
       retried: () => retried.inc(),
       commitUnknown: () => unknown.inc(),
       regressed: (domainId) => {
         regressed.inc();
-        onRegressed(domainId);
+        events.regressed(domainId);
       },
     };
   }

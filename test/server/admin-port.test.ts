@@ -85,7 +85,7 @@ describe('the admin port', () => {
     metrics.ended(record({ reason: 'EFFECT_KEY_BUSY' }), status.FAILED_PRECONDITION, 3);
     const watch = { method: 'surety.effect.v1.EffectService/WatchEffects', streams: true };
     metrics.ended(record(watch), status.CANCELLED, 60_000);
-    const lanes = metrics.laneObserver(() => {});
+    const lanes = metrics.laneObserver({ regressed: () => {}, breaker: () => {} });
     lanes.batchDone(3, 4);
     lanes.phases(1, 0.2, 2);
     lanes.commandDone('reserve_effect', 4, { ok: true, reply: {} });

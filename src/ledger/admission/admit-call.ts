@@ -68,6 +68,21 @@ function domainMinute(draft: Draft) {
   return currentMinute(draft.head.counters, draft.now);
 }
 
+/** Calls that a domain has let through. */
+export interface AdmittedCalls {
+  readonly ordinary: number;
+  readonly safety: number;
+}
+
+/** What was let through between two states of a domain's counters, of which the later one is of one moment. */
+export function admittedBetween(before: Minute, after: Minute): AdmittedCalls {
+  const same = before.minuteStart === after.minuteStart;
+  return {
+    ordinary: after.calls - (same ? before.calls : 0),
+    safety: after.safetyCalls - (same ? before.safetyCalls : 0),
+  };
+}
+
 /** How many ordinary calls a quota still lets through in its minute. What the safety lane took may be more than its part. */
 export function ordinaryLeft({ calls, safetyCalls }: Minute, limit: number): number {
   return Math.max(0, ordinaryPart(limit) - calls - safetyCalls);

@@ -67,6 +67,9 @@ CREATE TABLE sink_counters (
   CONSTRAINT sink_counters_numbers CHECK (failures >= 0 AND unknown >= 0)
 ) WITH (fillfactor = 50);
 
+-- The few sinks that people are to be told of.
+CREATE INDEX sink_counters_watched ON sink_counters (domain_id, sink) WHERE breaker <> 'closed' OR unknown > 0;
+
 -- Which effect is UNKNOWN for longest.
 CREATE INDEX effects_unknown_age ON effects (domain_id, sink, unknown_at) WHERE state = 'UNKNOWN';
 
