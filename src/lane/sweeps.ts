@@ -1,16 +1,16 @@
-import { expireEffect, type SweepCommand, type SweepReply } from '../ledger/effect/expire-effect.js';
+import { expireProposal } from '../ledger/action/expire-proposal.js';
+import { reapLease } from '../ledger/action/reap-lease.js';
+import type { CommandBase, Decision } from '../ledger/decision.js';
+import { expireEffect } from '../ledger/effect/expire-effect.js';
 import { loseExecutor } from '../ledger/effect/lose-executor.js';
-import type { Decision } from '../ledger/decision.js';
 import type { Reader } from '../store/reader.js';
 import type { CommandRunner } from './lanes.js';
 
 /** So many candidates per kind and domain in one round: the queue is shared with the callers. */
 const CANDIDATES_PER_ROUND = 200n;
 
-interface Candidate {
-  readonly domainId: string;
-  readonly effectId: string;
-}
+/** What is found outside: all that a command of the sweep names. */
+type Candidate<Command extends CommandBase> = Omit<Command, 'commandId'>;
 
 /** What one round did. */
 export interface SweepRound {
@@ -29,8 +29,9 @@ export interface SweepParts {
 }
 
 /**
- * Moves what time alone moves: PREPARED past its start, executions that were lost (effects.md). Candidates are found
- * outside of the lanes and judged again inside, as ordinary commands; any number of replicas may sweep at once.
+ * Moves what time alone moves: PREPARED past its start, executions that were lost (effects.md), proposals that nobody approved,
+ * leases that ran out (actions.md). Candidates are found outside of the lanes and judged again inside, as ordinary commands; any
+ * number of replicas may sweep at once.
  */
 export class Sweeps {
   private timer: NodeJS.Timeout | undefined;
@@ -75,15 +76,21 @@ export class Sweeps {
     const changed =
       (await this.run('late_prepared_effects', expireEffect)) +
       (await this.run('prepared_effects_of_ended_grants', expireEffect)) +
-      (await this.run('lost_executions', loseExecutor));
+      (await this.run('lost_executions', loseExecutor)) +
+      (await this.run('expired_proposals', expireProposal)) +
+      (await this.run('expired_action_leases', reapLease)) +
+      (await this.run('unobservable_actions', reapLease));
     await this.parts.housekeeping();
     return { changed };
   }
 
-  private async run(query: string, decision: Decision<SweepCommand, SweepReply>): Promise<number> {
+  private async run<Command extends CommandBase, Reply extends { readonly changed: boolean }>(
+    query: string,
+    decision: Decision<Command, Reply>,
+  ): Promise<number> {
     let changed = 0;
     for (;;) {
-      const candidates = await this.parts.reader.query<Candidate>(query, [CANDIDATES_PER_ROUND]);
+      const candidates = await this.parts.reader.query<Candidate<Command>>(query, [CANDIDATES_PER_ROUND]);
       const moved = await this.submitAll(candidates, decision);
       changed += moved;
       // A round ends where nothing moves any more: what is refused now is tried in the next one.
@@ -91,14 +98,15 @@ export class Sweeps {
     }
   }
 
-  private async submitAll(
-    candidates: readonly Candidate[],
-    decision: Decision<SweepCommand, SweepReply>,
+  private async submitAll<Command extends CommandBase, Reply extends { readonly changed: boolean }>(
+    candidates: readonly Candidate<Command>[],
+    decision: Decision<Command, Reply>,
   ): Promise<number> {
     const outcomes = await Promise.all(
-      candidates.map((candidate) =>
-        this.parts.commands.submit(decision, { ...candidate, commandId: this.parts.newId('sweep') }),
-      ),
+      candidates.map((candidate) => {
+        const command = { ...candidate, commandId: this.parts.newId('sweep') } as Command;
+        return this.parts.commands.submit(decision, command);
+      }),
     );
     return outcomes.filter((outcome) => outcome.ok && outcome.reply.changed).length;
   }

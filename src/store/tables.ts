@@ -586,6 +586,7 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
       proposalTtl: 'int8',
       proposalExpiresAt: 'int8',
       state: 'text',
+      stateIncarnation: 'int8',
       attemptCount: 'int4',
       updatedAt: 'int8',
       nextAttemptAt: 'int8',
@@ -613,6 +614,7 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
     },
     mutable: [
       'state',
+      'stateIncarnation',
       'attemptCount',
       'updatedAt',
       'nextAttemptAt',

@@ -50,6 +50,8 @@ export class MemoryStore {
     revision: 1n,
     createdAt: 0n,
   };
+  /** Raised as a restore does. */
+  incarnation: bigint = FACTS.incarnation;
   /** How many effects the batch that is gathered could settle. */
   settling = 0;
   /** How many commands of the batch that is gathered take a ready action. */
@@ -92,7 +94,7 @@ export class MemoryStore {
     this.settling = new Set(all.flatMap((reads) => reads.effectContext ?? [])).size;
     const set = new WorkingSet({
       domainId: this.domainId,
-      facts: FACTS,
+      facts: { ...FACTS, incarnation: this.incarnation },
       codec: auditCodec,
       now: this.now > this.head.lastTime ? this.now : this.head.lastTime,
       head: this.head,

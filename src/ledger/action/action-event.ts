@@ -102,6 +102,7 @@ function storeEvent(
   draft.put('action_events', event);
   const row: ActionRow = {
     ...after,
+    stateIncarnation: before?.state === after.state ? before.stateIncarnation : draft.facts.incarnation,
     updatedAt: draft.now,
     lastSeq: seq,
     ...(before ? {} : { proposedSeq: seq }),

@@ -62,6 +62,7 @@ const NEW_ACTION = {
   ...NO_LEASE,
   maxAttempts: 1,
   state: 'PROPOSED',
+  stateIncarnation: 0n,
   attemptCount: 0,
   dispatchedAt: null,
   dispatchEvent: null,

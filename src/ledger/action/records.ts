@@ -28,6 +28,8 @@ export interface ActionRow {
   readonly proposalExpiresAt: Micros | null;
 
   readonly state: ActionState;
+  /** The store's incarnation in which the present state was entered: what a restore ends is of an earlier one. */
+  readonly stateIncarnation: bigint;
   /** 0, or 1 from the dispatch on (I6). */
   readonly attemptCount: number;
   readonly updatedAt: Micros;

@@ -70,6 +70,7 @@ CREATE TABLE actions (
   proposal_ttl bigint,
   proposal_expires_at bigint,
   state text COLLATE "C" NOT NULL,
+  state_incarnation bigint NOT NULL,
   attempt_count integer NOT NULL,
   updated_at bigint NOT NULL,
   next_attempt_at bigint NOT NULL,
@@ -406,7 +407,7 @@ GRANT SELECT ON actions, action_receipts, action_events, action_leases, dead_let
   TO surety_service, surety_archive;
 GRANT INSERT ON actions, action_receipts, action_events, action_leases, dead_letters, bounded_grants, bounded_grant_uses
   TO surety_service;
-GRANT UPDATE (state, attempt_count, updated_at, next_attempt_at, lease_token, lease_holder, lease_registration_id, lease_keys,
+GRANT UPDATE (state, state_incarnation, attempt_count, updated_at, next_attempt_at, lease_token, lease_holder, lease_registration_id, lease_keys,
   leased_at, lease_expires_at, dispatched_at, dispatch_event, execution_digest, observation_deadline, max_observations,
   observation_count, effect_id, acceptance_receipt_key, result_digest, failure_reason, retryable, ended_at, receipt_count,
   event_count, last_seq) ON actions TO surety_service;
