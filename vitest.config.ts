@@ -8,6 +8,8 @@ export default defineConfig({
     maxWorkers: 3,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // A poll waits as long as a slow machine needs; a test that must see something at once does not poll.
+    expect: { poll: { timeout: 15_000 } },
     reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
     outputFile: { json: 'test-report/vitest.json' },
   },
