@@ -7,6 +7,7 @@ import { MINUTE } from '../../src/ledger/types.js';
 import { AdmissionMetrics } from '../../src/server/admission-metrics.js';
 import { AdmissionWatch, MAX_WATCHED, type WatchedSink } from '../../src/server/admission-watch.js';
 import { Metrics } from '../../src/server/metrics.js';
+import type { Reader } from '../../src/store/reader.js';
 
 // effects.md, Cost of not knowing: metrics and an alert condition, of a bounded size and once per change.
 
@@ -27,13 +28,13 @@ let watch: AdmissionWatch;
 
 beforeEach(() => {
   [sinks, away, lines] = [[], false, []];
-  const reader = {
+  const reader: Pick<Reader, 'query'> = {
     query: async <Row>(name: string, [limit]: readonly unknown[]) => {
       if (away) throw new Error('away');
       return (name === 'watched_sinks' ? sinks.slice(0, Number(limit)) : []) as Row[];
     },
   };
-  watch = new AdmissionWatch(reader as never, {
+  watch = new AdmissionWatch(reader, {
     warn: (fields, message) => void lines.push({ ...(fields as { excess: string; sink: string }), message }),
   });
 });
