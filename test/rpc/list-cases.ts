@@ -1,4 +1,5 @@
 import type { DescMethodUnary } from '@bufbuild/protobuf';
+import { ActionService } from '../../src/gen/surety/action/v1/action_service_pb.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { AdminService } from '../../src/gen/surety/authority/v1/admin_service_pb.js';
 import { EffectService } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
@@ -20,6 +21,7 @@ import {
   RECONCILER,
   SERVICE_DOMAIN,
 } from '../support/effect-world.js';
+import { addDeadLetters, addReceipts, proposeMany, told as toldAction } from './action-list-fill.js';
 import {
   addDomains,
   addLineage,
@@ -62,6 +64,10 @@ export interface ListCase {
   readonly large: number;
   /** The list that the large ones are in, where it is another. */
   readonly largeRequest?: object;
+  /** What a page size of 0 means; 100 unless said. */
+  readonly defaultPageSize?: number;
+  /** The largest page that it gives; 1000 unless said. */
+  readonly maxPageSize?: number;
   /** A list by position instead of by token: the last position that the caller has. */
   readonly position?: string;
 }
@@ -178,8 +184,8 @@ async function addSteps(service: ServiceWorld): Promise<void> {
 const lineage = { objectType: ObjectType.ARTIFACT, objectId: LINEAGE_ROOT, version: 1n };
 const DESCENDANTS = { ...lineage, direction: LineageDirection.DESCENDANTS };
 
-/** Every list of the contract. */
-export const LIST_CASES: readonly ListCase[] = [
+/** Every list but those of governed actions. */
+const OTHERS: readonly ListCase[] = [
   ...RECORDS,
   {
     method: admin.listDomains,
@@ -266,6 +272,62 @@ export const LIST_CASES: readonly ListCase[] = [
     large: 85,
   },
 ];
+
+const action = ActionService.method;
+
+/** The lists of governed actions. */
+const ACTIONS: readonly ListCase[] = [
+  {
+    method: action.listActions,
+    request: { state: 1 },
+    others: [{}, { state: 2 }, { state: 1, source: 's' }, { state: 1, type: 't' }],
+    records: 'actions',
+    keyOf: ({ actionId }: { actionId: string }) => actionId,
+    grows: 'behind',
+    fill: proposeMany,
+    large: 1000,
+  },
+  {
+    method: action.listReceipts,
+    get request() {
+      return { actionId: toldAction };
+    },
+    others: [{ actionId: 'act_other' }],
+    records: 'receipts',
+    keyOf: ({ receiptKey }: { receiptKey: string }) => receiptKey,
+    grows: 'behind',
+    fill: addReceipts,
+    large: 0,
+    maxPageSize: 100,
+    defaultPageSize: 20,
+  },
+  {
+    method: action.listEvents,
+    get request() {
+      return { actionId: toldAction };
+    },
+    others: [{ actionId: 'act_other' }],
+    records: 'events',
+    keyOf: ({ eventNumber }: { eventNumber: bigint }) => eventNumber,
+    grows: 'behind',
+    fill: addReceipts,
+    // An event names its action, its receipt and who acted: a thousand are some 3 MiB at their largest, and few have so many.
+    large: 0,
+  },
+  {
+    method: action.listDeadLetters,
+    request: { failureReason: 1 },
+    others: [{}, { failureReason: 2 }],
+    records: 'deadLetters',
+    keyOf: ({ actionId }: { actionId: string }) => actionId,
+    grows: 'behind',
+    fill: addDeadLetters,
+    large: 600,
+  },
+];
+
+/** Every list of the contract. */
+export const LIST_CASES: readonly ListCase[] = [...OTHERS, ...ACTIONS];
 
 /** What a case asks of: the tests' domain unless it says another. */
 export function requestOf({ request, domainId = DOMAIN }: ListCase, over: object = {}): object {
