@@ -15,6 +15,7 @@ const MAX_KIND_OCTETS = 128;
 const MAX_EXTERNAL_ID_OCTETS = 512;
 const MIN_REQUEST_ID_OCTETS = 16;
 const MAX_REQUEST_ID_OCTETS = 64;
+const NANOS_PER_MICRO = 1000;
 /** Lease tokens and positions of the log have 63 bits. */
 export const MAX_POSITION = 2n ** 63n - 1n;
 
@@ -54,9 +55,10 @@ export function readRequestId(v: Violations, requestId: string): string {
 
 /** How long an action is not handed out: more than nothing, a day at most. */
 export function readDelay(v: Violations, delay: TimeFields | undefined): Micros {
-  const read = v.duration('delay', delay, 0n, MAX_DELAY);
-  if (delay !== undefined && read === 0n) v.refuse('delay', 'must be above 0');
-  return read;
+  const nothing = delay?.seconds === 0n && Math.trunc(delay.nanos / NANOS_PER_MICRO) === 0;
+  if (!nothing) return v.duration('delay', delay, 0n, MAX_DELAY);
+  v.refuse('delay', 'must be above 0');
+  return 0n;
 }
 
 /** Exact bytes of JSON. */
