@@ -75,7 +75,7 @@ test('calls, pending work, what is UNKNOWN and the breaker that it opened are th
   // Published, reserved and started; marked unknown.
   const minute = { startTime: startOf(MINUTE), ordinary: 3, safety: 1 };
   expect(shown).toMatchObject({
-    minute: { ...minute, ordinaryLeft: 54_000 - 4 },
+    minute: { ...minute, ordinaryLeft: 54_000 - 3 },
     pending: 1,
     window: { activeActors: 1, leastServed: 3, mostServed: 3, served: [{ calls: 3, actors: 1 }] },
     sinks: [
@@ -87,7 +87,7 @@ test('calls, pending work, what is UNKNOWN and the breaker that it opened are th
     ],
   });
   expect(actors).toMatchObject([
-    { actor: 'harness:planner', minute: { ...minute, ordinaryLeft: 5_400 - 4 }, windowCalls: 3 },
+    { actor: 'harness:planner', minute: { ...minute, ordinaryLeft: 5_400 - 3 }, windowCalls: 3 },
   ]);
 });
 

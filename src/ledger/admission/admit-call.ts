@@ -83,9 +83,12 @@ export function admittedBetween(before: Minute, after: Minute): AdmittedCalls {
   };
 }
 
-/** How many ordinary calls a quota still lets through in its minute. What the safety lane took may be more than its part. */
-export function ordinaryLeft({ calls, safetyCalls }: Minute, limit: number): number {
-  return Math.max(0, ordinaryPart(limit) - calls - safetyCalls);
+/**
+ * How many ordinary calls a quota still lets through in its minute. What the safety lane took does not count: one who cancels
+ * without end would else stop everybody.
+ */
+export function ordinaryLeft({ calls }: Minute, limit: number): number {
+  return Math.max(0, ordinaryPart(limit) - calls);
 }
 
 function quotaRefusal(draft: Draft, whose: 'domain' | 'actor', minute: Minute): Refusal | undefined {

@@ -23,7 +23,10 @@ export function policyReads(question: PolicyQuestion): Reads {
   };
 }
 
-/** The action of the safety lane: its decision is counted and never refused by a quota (authority.md, Admission). */
+/**
+ * The action of the safety lane: the decision that allows it is counted and never refused by a quota (authority.md,
+ * Admission). A denial is not: it would fill the log.
+ */
 export const CANCEL_ACTION = 'effect.cancel';
 
 /** `PolicyService.Decide`: a denial is an answer, and recorded like an allowance (authority.md, Deciding). */
@@ -35,7 +38,7 @@ export const decide: Decision<Decide, RecordedDecision> = {
     const stored = repeatedDenial(draft, command.question, verdict);
     if (stored) return accept({ decision: stored, duplicate: true });
     const actor = harnessActor(verdict.subject.harnessId);
-    if (command.question.action === CANCEL_ACTION) countSafetyCall(draft, actor);
+    if (verdict.allowed && command.question.action === CANCEL_ACTION) countSafetyCall(draft, actor);
     else {
       const held = admitCall(draft, actor);
       if (held) return refuse(held);

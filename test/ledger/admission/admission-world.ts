@@ -74,6 +74,12 @@ export class AdmissionWorld {
     this.forgetCalls();
   }
 
+  /** Ends what allows its principal an action, as an operator would. */
+  revokeEntitlement(action: string): void {
+    const row = this.store.all('entitlements').find((one) => one.action === action);
+    if (row) this.store.put('entitlements', { ...row, revokedAt: this.now });
+  }
+
   /** As if nobody had called so far; what is pending or UNKNOWN stays. */
   forgetCalls(): void {
     const { pending } = this.store.head.counters;

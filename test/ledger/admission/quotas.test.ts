@@ -227,16 +227,29 @@ describe('the safety lane', () => {
     expect(world.whole()).toEqual(before);
   });
 
-  test('has what it used taken from ordinary calls, and takes no more than it uses', () => {
+  test('takes nothing from ordinary calls, however much it uses', () => {
     const world = new AdmissionWorld({ actorRequestsPerMinute: 20 });
-    const effects = Array.from({ length: 6 }, () => world.reserved());
+    const effects = Array.from({ length: 30 }, () => {
+      world.forgetCalls();
+      return world.reserved();
+    });
     world.forgetCalls();
     for (const effectId of effects) expect(world.word(world.askingToCancel(effectId))).toBe('done');
     // 18 is the ordinary part of 20.
-    for (let i = 0; i < 12; i += 1) expect(world.word(world.reserving())).toBe('done');
+    for (let i = 0; i < 18; i += 1) expect(world.word(world.reserving())).toBe('done');
     expect(world.word(world.reserving())).toBe('QUOTA_EXHAUSTED');
     for (const effectId of effects) expect(world.word(world.askingToCancel(effectId))).toBe('done');
-    expect(world.actor()).toMatchObject({ calls: 12, safetyCalls: 12 });
+    expect(world.actor()).toMatchObject({ calls: 18, safetyCalls: 60 });
+  });
+
+  test('is not for a cancel that is denied: that is an ordinary call, and not recorded where none is left', () => {
+    const world = new AdmissionWorld({ actorRequestsPerMinute: 20 });
+    world.revokeEntitlement('effect.cancel');
+    for (let i = 0; i < 18; i += 1) world.run(world.askingToCancel(`effect-${i}`));
+    expect(world.actor()).toMatchObject({ calls: 18, safetyCalls: 0 });
+    const before = world.whole();
+    expect(world.word(world.askingToCancel('effect-18'))).toBe('QUOTA_EXHAUSTED');
+    expect(world.whole()).toEqual(before);
   });
 
   test('a refused call of it is not counted', () => {

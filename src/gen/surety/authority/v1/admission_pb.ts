@@ -107,7 +107,7 @@ export type MinuteUse = Message<"surety.authority.v1.MinuteUse"> & {
   safety: number;
 
   /**
-   * How many ordinary calls are left: nine tenths of the limit, less both.
+   * How many ordinary calls are left: nine tenths of the limit, less those that were let through.
    *
    * @generated from field: int32 ordinary_left = 4;
    */
