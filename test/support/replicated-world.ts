@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type pg from 'pg';
 import { expect } from 'vitest';
 import { AdminSession } from '../../src/cli/client/admin-session.js';
 import { registerWorkload } from '../../src/cli/client/register-workload.js';
@@ -63,14 +64,21 @@ export class ReplicatedWorld {
     readonly replicas: readonly ServiceProcess[],
   ) {}
 
-  /** @param env of every replica, besides what each world has */
+  /**
+   * @param env of every replica, besides what each world has
+   * @param prepare changes the database, as its superuser, before anything connects to it
+   */
   static async open(
-    options: { readonly replicas?: number; readonly env?: Readonly<Record<string, string>> } = {},
+    options: {
+      readonly replicas?: number;
+      readonly env?: Readonly<Record<string, string>>;
+      readonly prepare?: (sql: pg.Client) => Promise<void>;
+    } = {},
   ): Promise<ReplicatedWorld> {
-    const { replicas = 2, env = {} } = options;
+    const { replicas = 2, env = {}, prepare } = options;
     const pki = await OwnPki.create();
     try {
-      const world = await openE2eWorld({ globex: true, tls: pki.tls, env });
+      const world = await openE2eWorld({ globex: true, tls: pki.tls, env, ...(prepare ? { prepare } : {}) });
       const further = Array.from({ length: replicas - 1 }, () => world.startReplica());
       return new ReplicatedWorld(world, pki, [world.service, ...(await Promise.all(further))]);
     } catch (error) {

@@ -124,9 +124,13 @@ describe('what is not known of a sink', () => {
 
   test('the age is that of the oldest one that is left, also where others are settled in the same batch', () => {
     const world = new AdmissionWorld({}, { unknownAge: HOUR });
-    const [a, b, c, d, e] = unknown(world, 5) as [string, string, string, string, string];
-    // All but the youngest are too old.
-    world.wait(HOUR);
+    const [a, b, c, d, e, f] = unknown(world, 6) as [string, string, string, string, string, string];
+    // The oldest is too old, and none of the others.
+    world.wait(HOUR - 4n * SECOND);
+    const young = world.batch([world.reserving(), world.settling(f)]).map(wordOf);
+    expect(young).toEqual(['UNKNOWN_CEILING', 'done']);
+    // All but the youngest are.
+    world.wait(3n * SECOND);
     const settle = [a, b, c].map((effectId) => world.settling(effectId));
     const words = world.batch([world.reserving(), ...settle, world.reserving()]).map(wordOf);
     expect(words).toEqual(['UNKNOWN_CEILING', 'done', 'done', 'done', 'UNKNOWN_CEILING']);
