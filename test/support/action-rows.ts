@@ -83,9 +83,13 @@ function observed(world: ActionWorld, action: ReturnType<ActionWorld['dispatched
 }
 
 /** Puts the rows of a world in memory into the database, as they are: with the triggers off. */
-export async function seedActions(database: EffectWorld, world: ActionWorld): Promise<void> {
+export async function seedActions(
+  database: EffectWorld,
+  world: ActionWorld,
+  tables: readonly TableName[] = TABLES,
+): Promise<void> {
   await database.admin.query("SET session_replication_role = 'replica'");
-  for (const table of TABLES) {
+  for (const table of tables) {
     const rows = world.store.all(table);
     if (rows.length > 0) await database.seed(table, rows);
   }

@@ -1,29 +1,36 @@
 -- What batches read of governed actions (actions.md), in the manner of gather.sql.
+-- A lookup of one row asks for the last column of its index as a range of one value, in order: made while the table is empty, a
+-- plan for equality alone may take any index that begins with the domain, since all of them cost the same then.
 
 -- name: actions_of_keys
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND idempotency_key = k.id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND idempotency_key >= k.id AND idempotency_key <= k.id ORDER BY idempotency_key LIMIT 1) AS t
 
 -- name: actions_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS t
 
 -- name: gates_of_approvals
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT * FROM action_receipts
-  WHERE domain_id = $1 AND external_id = k.id AND receipt_class = 'gate' AND status = 'passed' LIMIT 1
+  WHERE domain_id = $1 AND external_id >= k.id AND external_id <= k.id AND receipt_class = 'gate' AND status = 'passed'
+  ORDER BY external_id LIMIT 1
 ) AS t
 
 -- name: gates_of_decisions
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT * FROM action_receipts WHERE domain_id = $1 AND decision_id = k.id LIMIT 1) AS t
+CROSS JOIN LATERAL (
+  SELECT * FROM action_receipts WHERE domain_id = $1 AND decision_id >= k.id AND decision_id <= k.id
+  ORDER BY decision_id LIMIT 1
+) AS t
 
 -- name: events_of_requests
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(action_id, request_digest)
 CROSS JOIN LATERAL (
   SELECT * FROM action_events
-  WHERE domain_id = $1 AND action_id = k.action_id AND request_digest = k.request_digest LIMIT 1
+  WHERE domain_id = $1 AND action_id = k.action_id AND request_digest >= k.request_digest
+    AND request_digest <= k.request_digest ORDER BY request_digest LIMIT 1
 ) AS t
 
 -- name: leases_of_holders
@@ -36,16 +43,16 @@ CROSS JOIN LATERAL (
 -- name: leases_of_requests
 SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, request_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_leases WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id = k.request_id LIMIT 1
+  SELECT * FROM action_leases WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id >= k.request_id AND request_id <= k.request_id ORDER BY request_id LIMIT 1
 ) AS t
 
 -- name: actions_of_lease_requests
 SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, request_id)
 CROSS JOIN LATERAL (
   SELECT action_id FROM action_leases
-  WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id = k.request_id LIMIT 1
+  WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id >= k.request_id AND request_id <= k.request_id ORDER BY request_id LIMIT 1
 ) AS l
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id = l.action_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= l.action_id AND action_id <= l.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- name: ready_actions
 -- What each scope has next: of every pair of source and type in it, the first that are ready, and of these the first. The
@@ -94,7 +101,7 @@ SELECT t.* FROM (
       SELECT a.action_id, a.next_attempt_at, a.created_at FROM unnest(k.ids::text[]) AS i(action_id)
       CROSS JOIN LATERAL (
         SELECT action_id, next_attempt_at, created_at, state, source, type, lease_token FROM actions
-        WHERE domain_id = $1 AND action_id = i.action_id LIMIT 1
+        WHERE domain_id = $1 AND action_id >= i.action_id AND action_id <= i.action_id ORDER BY action_id LIMIT 1
       ) AS a
       WHERE a.lease_token IS NULL AND a.state = ANY (k.states::text[]) AND a.next_attempt_at <= (SELECT now FROM clock)
         AND CASE WHEN k.exact THEN a.source = k.source ELSE starts_with(a.source, k.source) END
@@ -103,7 +110,7 @@ SELECT t.* FROM (
     ORDER BY c.next_attempt_at, c.created_at, c.action_id LIMIT $7::integer
   ) AS r
 ) AS found
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id = found.action_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- name: recovery_of_ready_actions
 -- The same again, for the contracts and journals of those that are DISPATCHED.
@@ -150,7 +157,7 @@ SELECT t.* FROM (
       SELECT a.action_id, a.next_attempt_at, a.created_at FROM unnest(k.ids::text[]) AS i(action_id)
       CROSS JOIN LATERAL (
         SELECT action_id, next_attempt_at, created_at, state, source, type, lease_token FROM actions
-        WHERE domain_id = $1 AND action_id = i.action_id LIMIT 1
+        WHERE domain_id = $1 AND action_id >= i.action_id AND action_id <= i.action_id ORDER BY action_id LIMIT 1
       ) AS a
       WHERE a.lease_token IS NULL AND a.state = ANY (k.states::text[]) AND a.next_attempt_at <= (SELECT now FROM clock)
         AND CASE WHEN k.exact THEN a.source = k.source ELSE starts_with(a.source, k.source) END
@@ -160,7 +167,7 @@ SELECT t.* FROM (
   ) AS r
 ) AS found
 CROSS JOIN LATERAL (
-  SELECT state FROM actions WHERE domain_id = $1 AND action_id = found.action_id LIMIT 1
+  SELECT state FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1
 ) AS d
 CROSS JOIN LATERAL (VALUES ('recovery'), ('observation')) AS c(class)
 CROSS JOIN LATERAL (
@@ -176,7 +183,7 @@ SELECT t.* FROM (
     AND lease_expires_at <= (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
   ORDER BY lease_expires_at, action_id LIMIT $2::integer
 ) AS found
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id = found.action_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- name: recovery_of_expired_leases
 SELECT t.* FROM (
@@ -186,7 +193,7 @@ SELECT t.* FROM (
   ORDER BY lease_expires_at, action_id LIMIT $2::integer
 ) AS found
 CROSS JOIN LATERAL (
-  SELECT state FROM actions WHERE domain_id = $1 AND action_id = found.action_id LIMIT 1
+  SELECT state FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1
 ) AS d
 CROSS JOIN LATERAL (VALUES ('recovery'), ('observation')) AS c(class)
 CROSS JOIN LATERAL (
@@ -204,13 +211,13 @@ CROSS JOIN LATERAL (
 
 -- name: tools_of_actions
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT tool_name FROM actions WHERE domain_id = $1 AND action_id = k.id LIMIT 1) AS a
-CROSS JOIN LATERAL (SELECT * FROM tools WHERE domain_id = $1 AND tool_name = a.tool_name LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT tool_name FROM actions WHERE domain_id = $1 AND action_id >= k.id AND action_id <= k.id ORDER BY action_id LIMIT 1) AS a
+CROSS JOIN LATERAL (SELECT * FROM tools WHERE domain_id = $1 AND tool_name >= a.tool_name AND tool_name <= a.tool_name ORDER BY tool_name LIMIT 1) AS t
 
 -- name: conditions_of_actions
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT type FROM actions WHERE domain_id = $1 AND action_id = k.id LIMIT 1) AS a
-CROSS JOIN LATERAL (SELECT * FROM action_conditions WHERE domain_id = $1 AND action_type = a.type LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT type FROM actions WHERE domain_id = $1 AND action_id >= k.id AND action_id <= k.id ORDER BY action_id LIMIT 1) AS a
+CROSS JOIN LATERAL (SELECT * FROM action_conditions WHERE domain_id = $1 AND action_type >= a.type AND action_type <= a.type ORDER BY action_type LIMIT 1) AS t
 
 -- name: gates_of_actions
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -225,7 +232,7 @@ CROSS JOIN LATERAL (
   SELECT approver_spiffe_id FROM action_receipts WHERE domain_id = $1 AND action_id = k.id AND receipt_class = 'gate'
   ORDER BY receipt_key LIMIT 101
 ) AS g
-CROSS JOIN LATERAL (SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id = g.approver_spiffe_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id >= g.approver_spiffe_id AND spiffe_id <= g.approver_spiffe_id ORDER BY spiffe_id LIMIT 1) AS t
 
 -- name: bounded_grants_of_gates
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -234,10 +241,10 @@ CROSS JOIN LATERAL (
   ORDER BY receipt_key LIMIT 101
 ) AS g
 CROSS JOIN LATERAL (
-  SELECT * FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id = g.bounded_grant_id LIMIT 1
+  SELECT * FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id >= g.bounded_grant_id AND bounded_grant_id <= g.bounded_grant_id ORDER BY bounded_grant_id LIMIT 1
 ) AS t
 
 -- name: owners_of_bounded_grants
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT owner_spiffe_id FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id = k.id LIMIT 1) AS g
-CROSS JOIN LATERAL (SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id = g.owner_spiffe_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT owner_spiffe_id FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id >= k.id AND bounded_grant_id <= k.id ORDER BY bounded_grant_id LIMIT 1) AS g
+CROSS JOIN LATERAL (SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id >= g.owner_spiffe_id AND spiffe_id <= g.owner_spiffe_id ORDER BY spiffe_id LIMIT 1) AS t

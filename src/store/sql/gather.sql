@@ -1,6 +1,8 @@
 -- What batches read, by keys ($2 and further) of one domain ($1). Every lookup by several keys goes through a LATERAL
 -- subquery with LIMIT, so that a plan made while a table was empty still uses its exact index when it is full.
 -- An ORDER BY does the same where there is no least number: it keeps the lookup from being joined the other way around.
+-- Where a table has several indexes that begin with the domain, a lookup of one row asks for the last column as a range of one
+-- value, in order: to an empty table all of these indexes cost the same, and the plan would keep any of them.
 -- Where a record has at most so many rows, the LIMIT is one more, so that a row too many is found.
 -- Lookups by a table's own key are generated from the table descriptions; these are the joined ones.
 
@@ -77,7 +79,8 @@ SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT object_type FROM events WHERE domain_id = $1 AND event_id = k.id LIMIT 1) AS e
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_records
-  WHERE domain_id = $1 AND object_type = e.object_type AND object_id = k.id AND version = 1 LIMIT 1
+  WHERE domain_id = $1 AND object_type = e.object_type AND object_id >= k.id AND object_id <= k.id AND version = 1
+  ORDER BY object_id LIMIT 1
 ) AS t
 
 -- name: registrations_of_spiffe_ids
@@ -102,37 +105,40 @@ CROSS JOIN LATERAL (
 -- name: audit_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
-  (SELECT last_seq FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) UNION ALL
-  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND effect_id = k.id LIMIT 1)
+  (SELECT last_seq FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) UNION ALL
+  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1)
 ) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
 -- name: events_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS t
 
 -- name: provenance_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT event_id, object_type FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS v
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_records
-  WHERE domain_id = $1 AND object_type = v.object_type AND object_id = v.event_id AND version = 1 LIMIT 1
+  WHERE domain_id = $1 AND object_type = v.object_type AND object_id >= v.event_id AND object_id <= v.event_id AND version = 1
+  ORDER BY object_id LIMIT 1
 ) AS t
 
 -- name: outputs_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_records
-  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
+  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id >= 'effect-output:' || k.id AND object_id <= 'effect-output:' || k.id AND version = 1
+  ORDER BY object_id LIMIT 1
 ) AS t
 
 -- name: output_steps_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
-  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
+  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id >= 'effect-output:' || k.id AND object_id <= 'effect-output:' || k.id AND version = 1
+  ORDER BY object_id LIMIT 1
 ) AS p
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_steps WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY ordinal LIMIT 33
@@ -142,7 +148,8 @@ CROSS JOIN LATERAL (
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
-  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id = 'effect-output:' || k.id AND version = 1 LIMIT 1
+  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id >= 'effect-output:' || k.id AND object_id <= 'effect-output:' || k.id AND version = 1
+  ORDER BY object_id LIMIT 1
 ) AS p
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_parents WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY parent_digest LIMIT 65
@@ -150,32 +157,32 @@ CROSS JOIN LATERAL (
 
 -- name: grants_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT grant_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT grant_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = e.grant_id LIMIT 1) AS t
 
 -- name: sinks_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS t
 
 -- name: harnesses_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = e.harness_id LIMIT 1) AS t
 
 -- name: principals_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id = k.id AND actor_kind = 'principal' LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id AND actor_kind = 'principal' ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = e.actor_id LIMIT 1) AS t
 
 -- name: guests_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id = k.id AND actor_kind = 'guest' LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id AND actor_kind = 'guest' ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.actor_id LIMIT 1) AS t
 
 -- name: executor_versions_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT executor_registration_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT executor_registration_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (
   SELECT * FROM registration_versions
   WHERE domain_id = $1 AND registration_id = e.executor_registration_id ORDER BY credential_epoch
@@ -183,26 +190,26 @@ CROSS JOIN LATERAL (
 
 -- name: key_holders_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (
   SELECT * FROM effects WHERE domain_id = $1 AND sink = e.sink AND key_digest = e.key_digest AND holds_key LIMIT 1
 ) AS t
 
 -- name: effects_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
-CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS t
 
 -- name: tombstones_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
 CROSS JOIN LATERAL (
-  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1
+  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1
 ) AS t
 
 -- name: audit_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
 CROSS JOIN LATERAL (
-  (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1) UNION ALL
-  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND identity_digest = k.identity_digest LIMIT 1)
+  (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) UNION ALL
+  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1)
 ) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
@@ -234,7 +241,7 @@ CROSS JOIN LATERAL (
 
 -- name: tombstones_under_keys_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (
   SELECT * FROM effect_tombstones WHERE domain_id = $1 AND sink = e.sink AND key_digest = e.key_digest AND state = 'SUCCEEDED'
   ORDER BY holds_key DESC LIMIT 1
@@ -255,7 +262,8 @@ CROSS JOIN LATERAL (SELECT * FROM transitions WHERE domain_id = $1 AND effect_id
 SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
 CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
-  WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
+  WHERE domain_id = $1 AND object_type = k.object_type AND object_id >= k.object_id AND object_id <= k.object_id AND version = k.version
+  ORDER BY object_id LIMIT 1
 ) AS p
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_steps WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY ordinal LIMIT 33
@@ -265,7 +273,8 @@ CROSS JOIN LATERAL (
 SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
 CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
-  WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
+  WHERE domain_id = $1 AND object_type = k.object_type AND object_id >= k.object_id AND object_id <= k.object_id AND version = k.version
+  ORDER BY object_id LIMIT 1
 ) AS p
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_parents WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY parent_digest LIMIT 65
@@ -275,7 +284,8 @@ CROSS JOIN LATERAL (
 SELECT t.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS k(object_type, object_id, version)
 CROSS JOIN LATERAL (
   SELECT provenance_digest FROM provenance_records
-  WHERE domain_id = $1 AND object_type = k.object_type AND object_id = k.object_id AND version = k.version LIMIT 1
+  WHERE domain_id = $1 AND object_type = k.object_type AND object_id >= k.object_id AND object_id <= k.object_id AND version = k.version
+  ORDER BY object_id LIMIT 1
 ) AS p
 CROSS JOIN LATERAL (
   SELECT * FROM clearance_receipts WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY purpose LIMIT 3
@@ -303,12 +313,12 @@ CROSS JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor 
 
 -- name: actor_counters_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || e.harness_id LIMIT 1) AS t
 
 -- name: sink_counters_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id = k.id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (SELECT * FROM sink_counters WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS t
 
 -- name: oldest_unknown_of_sinks

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TableName } from '../../src/ledger/tables.js';
+import { byKeyText } from '../../src/store/gather-planner.js';
+import { loadStatements } from '../../src/store/sql-files.js';
+import { keyColumns, TABLES } from '../../src/store/tables.js';
+import { type EffectWorld, openWorld } from '../support/effect-world.js';
+
+// architecture.md, Gather: a connection plans its statements once, often while the tables are empty, and goes on with these
+// plans when they are full. A lookup that then only knows the domain would read all of it.
+
+let world: EffectWorld;
+beforeAll(async () => {
+  world = await openWorld();
+  await world.admin.query('SET plan_cache_mode = force_generic_plan');
+});
+afterAll(() => world.close());
+
+/** The lookups of a statement that an index answers by the domain alone. */
+async function byDomainAlone(text: string): Promise<string[]> {
+  await world.admin.query(`PREPARE looked_at AS ${text}`);
+  const { rows: types } = await world.admin.query(
+    "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = 'looked_at'",
+  );
+  const { types: parameters } = types[0] as { types: string | string[] };
+  const count = Array.isArray(parameters) ? parameters.length : parameters.split(',').length;
+  const { rows } = await world.admin.query(
+    `EXPLAIN (COSTS OFF) EXECUTE looked_at (${Array.from({ length: count }, () => 'NULL').join(', ')})`,
+  );
+  await world.admin.query('DEALLOCATE looked_at');
+  const lines = rows.map((row) => (row['QUERY PLAN'] as string).trim());
+  return lines.filter((line, i) => {
+    const condition = lines[i + 1] ?? '';
+    return (
+      /(Index|Seq) Scan/.test(line) && !WHOLE.test(line) && !/AND|ANY|domain_id = [a-z(]/.test(condition)
+    );
+  });
+}
+
+/** Tables of few rows, or of one for each domain, and scans that are walked as far as a page goes. */
+const WHOLE = /on (service_state|domains|domain_heads|gate_shapes)/;
+
+test.each(Object.keys(TABLES) as TableName[])('%s: by its key', async (name) => {
+  expect(keyColumns(name).length).toBeGreaterThan(0);
+  expect(await byDomainAlone(byKeyText(name))).toEqual([]);
+});
+
+describe.each(['./sql/gather.sql', './sql/gather-actions.sql'])('%s', (file) => {
+  test.each([...loadStatements(file)])('%s', async (_, text) => {
+    expect(await byDomainAlone(text)).toEqual([]);
+  });
+});
