@@ -9,7 +9,7 @@ const DECIDED = 1_790_000_040_000_000;
 const HOUR = 3_600_000_000;
 
 /** The action that is approved: its digest is over the canonical encoding of these parts. */
-const ACTION = [
+export const ACTION = [
   text('acme.test'),
   text('act_0001'),
   text('reply-to-ticket-7'),

@@ -1,5 +1,6 @@
 // Digests other than the log's: parts, the bytes that are hashed, and their SHA-256.
 import { createHash } from 'node:crypto';
+import { ACTION } from './approvals.mjs';
 import { absent, boolean, bytes, digestVector, integer, list, sha256Hex, text } from './canonical.mjs';
 
 const DOMAIN = 'acme.test';
@@ -58,6 +59,12 @@ export const makeDigests = () => [
     text('effect-000000000001'),
     text('attempt-00000001'),
   ]),
+  digestVector(
+    'action',
+    'domain, action id, idempotency key, source, source ref, type, tool name, payload digest',
+    'surety-action-v1',
+    ACTION,
+  ),
   digestVector(
     'event',
     'domain, id, type, origin harness, recipients, class, payload digest, effect deadline or absent, policy revision, parent or absent, hops, published, object type, provenance digest; times in microseconds',

@@ -4,6 +4,7 @@ import { digest } from '../../src/cli/client/workload-session.js';
 import { ActionState, FailureReason } from '../../src/gen/surety/action/v1/action_pb.js';
 import { ActionService } from '../../src/gen/surety/action/v1/action_service_pb.js';
 import { ActionEventKind } from '../../src/gen/surety/action/v1/event_pb.js';
+import { RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { ReceiptClass } from '../../src/gen/surety/action/v1/receipt_pb.js';
 import {
   ActionParties,
@@ -150,6 +151,23 @@ describe('an action through the API (actions.md, States)', () => {
     expect(decision).toMatchObject({ kind: 'gate', status: 'rejected' });
     expect((await reader(OWNER).rejectAction(request)).duplicate).toBe(true);
   });
+});
+
+test('a condition that does not compile is refused when it is set, by its rule', async () => {
+  const put = (expression: string) =>
+    world.admin.execute(ACME, {
+      case: 'putActionCondition',
+      value: { actionCondition: { actionType: 'other', expression, status: RecordStatus.ACTIVE } },
+    });
+  const { reason, violations } = await refusedWith(put('payload.to.exists(x, x == "all")'));
+  expect(reason).toBe('FIELD_INVALID');
+  expect(violations).toEqual([
+    {
+      field: 'command_jws.put_action_condition.action_condition.expression',
+      description: 'must not use a comprehension (all, exists, exists_one, filter, map)',
+    },
+  ]);
+  await put('payload.amount <= 100');
 });
 
 describe('a call whose answer was lost (actions.md, Repeating)', () => {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { actionDigest } from '../../src/ledger/action/action-digest.js';
 import { chainHash, genesisHash, leafHash } from '../../src/ledger/audit/chain.js';
 import { effectIdentity } from '../../src/ledger/effect/effect-identity.js';
 import { effectKeyDigest } from '../../src/ledger/effect/effect-key.js';
@@ -165,6 +166,13 @@ describe('each digest is made of the parts that its vector names', () => {
     const [domainId, eventId, sink, requestDigest] = parts('effect identity');
     const digest = effectIdentity({ domainId, eventId, sink, requestDigest } as never);
     expect(digest.toString('hex')).toBe(expected('effect identity'));
+  });
+
+  test('action', () => {
+    const [domainId, actionId, idempotencyKey, source, sourceRef, type, toolName, payloadDigest] =
+      parts('action');
+    const identity = { actionId, idempotencyKey, source, sourceRef, type, toolName, payloadDigest } as never;
+    expect(actionDigest(domainId as never, identity).toString('hex')).toBe(expected('action'));
   });
 
   test('effect keys', () => {

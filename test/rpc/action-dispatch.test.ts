@@ -42,7 +42,7 @@ async function leased(): Promise<Leased> {
 }
 
 const begin = ({ action, gate, leaseToken }: Leased, over: object = {}) =>
-  service.call('beginDispatch', MAILER, { ...service.dispatch(action, gate, leaseToken), ...over } as never);
+  service.call('beginDispatch', MAILER, { ...service.dispatch(action, gate, leaseToken), ...over });
 
 const show = async (actionId: string): Promise<Action> =>
   (await service.call('getAction', OPERATOR, { actionId })).action as Action;
@@ -209,7 +209,7 @@ describe('a bounded grant (actions.md, Bounded grant)', () => {
       ...{ expireTime: microsToTimestamp(expiresAtMicros), issuedTime: microsToTimestamp(nowMicros()) },
       ...over,
     };
-    return { boundedGrantId, grantJws: await signBoundedGrant(statement as never, key) };
+    return { boundedGrantId, grantJws: await signBoundedGrant(statement, key) };
   }
 
   /** Approved by a worker under the grant, and leased. */

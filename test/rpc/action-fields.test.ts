@@ -317,7 +317,7 @@ describe('what an owner signs', () => {
   const evidence = json({ decision: 'approved' });
   const gate = async (signatureJws: string, tools = olga) =>
     owner.readGate(
-      tools as never,
+      tools,
       create(pb.GateActionRequestSchema, {
         ...{ actionId: 'act_1', receiptKey: 'g', approvalId: 'a', decisionId: 'd', evidence, signatureJws },
       }),
