@@ -21,8 +21,8 @@ export const RESOURCES = ['order-1', 'order-2'] as const;
 
 /** Narrow enough that random histories come to every limit, and wide enough that they get past it. */
 export const NARROW: DomainLimits = {
-  requestsPerMinute: 18,
-  actorRequestsPerMinute: 14,
+  requestsPerMinute: 14,
+  actorRequestsPerMinute: 10,
   pendingCeiling: 6,
   fairnessBurst: 2,
   maxHops: 16,

@@ -3,8 +3,11 @@ import { must } from './store-rule.js';
 
 /** What admission refuses with (authority.md, Admission). */
 const HELD = new Set<Reason>(['QUOTA_EXHAUSTED', 'FAIRNESS_HOLD', 'CIRCUIT_OPEN', 'UNKNOWN_CEILING']);
-/** The calls that it may refuse; all others of a history are of the safety lane, or sweeps. */
-const ORDINARY: ReadonlySet<string> = new Set(['effect.reserve', 'effect.start']);
+/**
+ * The calls that it may refuse; all others of a history are of the safety lane, or sweeps. A decision for a cancel is one where
+ * it denies.
+ */
+const ORDINARY: ReadonlySet<string> = new Set(['effect.reserve', 'effect.start', 'decide']);
 
 /** Which quota a refusal is for, where it is for one. */
 export function quotaOf({ resource }: Refusal): string | undefined {
