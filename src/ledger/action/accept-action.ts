@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { sha256 } from '../encoding.js';
 import { mergeReads } from '../reads.js';
 import type { Digest } from '../types.js';
@@ -9,9 +9,10 @@ import { generalReceipt, generalReceiptKey } from './receipts.js';
 import type { ActionReceiptRow } from './records.js';
 import { heldAction, holderReads, requireLease } from './rules/lease.js';
 import { requireAfterDispatch } from './rules/witness.js';
+import { counted } from './counted.js';
 
 /** actions.md, AcceptAction: DISPATCHED to ACCEPTED, with the receipt of the outside system. */
-export const acceptAction: Decision<AcceptAction, ReceiptReply> = {
+export const acceptAction = counted<AcceptAction, ReceiptReply>('safety', {
   kind: 'action.accept',
   serializeBy: (command) => command.actionId,
   reads: (command) =>
@@ -50,7 +51,7 @@ export const acceptAction: Decision<AcceptAction, ReceiptReply> = {
     );
     return accept({ action: accepted, receipt, duplicate: false });
   },
-};
+});
 
 function digestOf(command: AcceptAction): Digest {
   return requestDigest('AcceptAction', command.caller.spiffeId, [

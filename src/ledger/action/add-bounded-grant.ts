@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import { mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
@@ -9,10 +9,11 @@ import type { AddBoundedGrant, BoundedGrantReply } from './commands.js';
 import { fieldInvalid } from './fields-invalid.js';
 import { MAX_GRANT_ISSUE_AGE, MAX_GRANT_ISSUE_AHEAD } from './limits.js';
 import type { BoundedGrantRow } from './records.js';
+import { counted } from './counted.js';
 import type { OwnerRow } from '../authority/records.js';
 
 /** actions.md, AddBoundedGrant: stores a grant signed by the calling owner's key, within its scopes; idempotent by its id. */
-export const addBoundedGrant: Decision<AddBoundedGrant, BoundedGrantReply> = {
+export const addBoundedGrant = counted<AddBoundedGrant, BoundedGrantReply>('ordinary', {
   kind: 'action.add_bounded_grant',
   serializeBy: (command) => `grant:${command.statement.boundedGrantId}`,
   reads: (command) =>
@@ -52,7 +53,7 @@ export const addBoundedGrant: Decision<AddBoundedGrant, BoundedGrantReply> = {
     draft.put('bounded_grants', grant);
     return accept({ grant, duplicate: false });
   },
-};
+});
 
 /** The signer is the calling owner, by its registered key, and the statement is meant for this service, store and domain. */
 function requireSigner(draft: Draft, { statement, keyThumbprint }: AddBoundedGrant, owner: OwnerRow): void {

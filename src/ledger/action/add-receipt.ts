@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
 import { takeEvent } from './action-event.js';
 import { currentCaller, isParty, partyReads, requireVisible } from './action-callers.js';
@@ -6,9 +6,10 @@ import type { AddReceipt, ReceiptReply } from './commands.js';
 import { generalReceipt, generalReceiptKey } from './receipts.js';
 import type { ActionRow } from './records.js';
 import { readAction } from './verified-action.js';
+import { counted } from './counted.js';
 
 /** actions.md, AddReceipt: by a party, of the general class only. */
-export const addReceipt: Decision<AddReceipt, ReceiptReply> = {
+export const addReceipt = counted<AddReceipt, ReceiptReply>('ordinary', {
   kind: 'action.add_receipt',
   serializeBy: (command) => command.actionId,
   reads: (command) =>
@@ -32,4 +33,4 @@ export const addReceipt: Decision<AddReceipt, ReceiptReply> = {
     );
     return accept({ action: next, receipt, duplicate: false });
   },
-};
+});

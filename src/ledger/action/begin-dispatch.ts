@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { sameDigest, sha256 } from '../encoding.js';
 import { EVERY_SHAPE, mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
@@ -16,6 +16,7 @@ import { requireGate } from './rules/dispatch-gate.js';
 import { heldAction, holderReads, requireExpected, requireLease } from './rules/lease.js';
 import type { ReceiptClass } from './states.js';
 import { viewDigest } from './view-digest.js';
+import { counted } from './counted.js';
 
 const CLASSES: readonly ReceiptClass[] = ['gate', 'recovery', 'observation', 'general'];
 
@@ -24,7 +25,7 @@ const CLASSES: readonly ReceiptClass[] = ['gate', 'recovery', 'observation', 'ge
  * again (I4), and the dispatch commits together with the contract that allows nothing but observing (I5). Any refusal changes
  * nothing; it never answers success twice.
  */
-export const beginDispatch: Decision<BeginDispatch, BeginDispatchReply> = {
+export const beginDispatch = counted<BeginDispatch, BeginDispatchReply>('ordinary', {
   kind: 'action.begin_dispatch',
   serializeBy: (command) => command.actionId,
   reads: (command) => {
@@ -56,7 +57,7 @@ export const beginDispatch: Decision<BeginDispatch, BeginDispatchReply> = {
     if (grant) useBoundedGrant(draft, grant, action.actionId);
     return accept(dispatch(draft, action, command));
   },
-};
+});
 
 function dispatch(draft: Draft, action: ActionRow, command: BeginDispatch): BeginDispatchReply {
   const { executionDigest, effectId } = command;

@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import { mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
@@ -10,12 +10,13 @@ import { endAmbiguous } from './end-action.js';
 import type { ActionReceiptRow, ActionRow } from './records.js';
 import { exhaustion, putObservation, readRecovery, recoveryReads } from './recovery.js';
 import { heldAction, holderReads, requireExpected, requireLease } from './rules/lease.js';
+import { counted } from './counted.js';
 
 /**
  * actions.md, BeginObservation: observation N is journalled before the read is made (I7). Where none is left, or contract or
  * journal are not valid, the action ends as ambiguous and there is no receipt.
  */
-export const beginObservation: Decision<BeginObservation, BeginObservationReply> = {
+export const beginObservation = counted<BeginObservation, BeginObservationReply>('safety', {
   kind: 'action.begin_observation',
   serializeBy: (command) => command.actionId,
   reads: (command) => mergeReads([holderReads(command), recoveryReads(command.actionId)]),
@@ -54,7 +55,7 @@ export const beginObservation: Decision<BeginObservation, BeginObservationReply>
     );
     return accept({ action: next, observation, observationNumber, duplicate: false });
   },
-};
+});
 
 /** The attempt that the same request of the same caller journalled. */
 function repeatedObservation(

@@ -1,12 +1,13 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import type { Digest } from '../types.js';
 import { NO_LEASE, takeEvent } from './action-event.js';
 import type { ActionReply, CompleteAction } from './commands.js';
 import { requestDigest } from './exact-repeat.js';
 import { heldAction, holderReads, requireLease } from './rules/lease.js';
+import { counted } from './counted.js';
 
 /** actions.md, CompleteAction: VERIFIED to COMPLETED, with the digest of the result; the lease ends. */
-export const completeAction: Decision<CompleteAction, ActionReply> = {
+export const completeAction = counted<CompleteAction, ActionReply>('safety', {
   kind: 'action.complete',
   serializeBy: (command) => command.actionId,
   reads: (command) => holderReads(command, digestOf(command)),
@@ -30,7 +31,7 @@ export const completeAction: Decision<CompleteAction, ActionReply> = {
     );
     return accept({ action: completed, duplicate: false });
   },
-};
+});
 
 function digestOf(command: CompleteAction): Digest {
   return requestDigest('CompleteAction', command.caller.spiffeId, [

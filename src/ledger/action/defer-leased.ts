@@ -1,13 +1,14 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import type { Digest } from '../types.js';
 import { NO_LEASE, takeEvent } from './action-event.js';
 import type { ActionReply, DeferLeased } from './commands.js';
 import { requestDigest } from './exact-repeat.js';
 import { heldAction, holderReads, requireLease } from './rules/lease.js';
 import { LEASABLE_STATES } from './states.js';
+import { counted } from './counted.js';
 
 /** actions.md, DeferLeased: lets a GATED, ACCEPTED or VERIFIED action go until later. */
-export const deferLeased: Decision<DeferLeased, ActionReply> = {
+export const deferLeased = counted<DeferLeased, ActionReply>('safety', {
   kind: 'action.defer_leased',
   serializeBy: (command) => command.actionId,
   reads: (command) => holderReads(command, digestOf(command)),
@@ -30,7 +31,7 @@ export const deferLeased: Decision<DeferLeased, ActionReply> = {
     );
     return accept({ action: deferred, duplicate: false });
   },
-};
+});
 
 function digestOf(command: DeferLeased): Digest {
   return requestDigest('DeferLeased', command.caller.spiffeId, [

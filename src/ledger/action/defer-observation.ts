@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { sameDigest } from '../encoding.js';
 import { mergeReads } from '../reads.js';
 import type { Digest, Micros } from '../types.js';
@@ -8,12 +8,13 @@ import { endAmbiguous } from './end-action.js';
 import { requestDigest } from './exact-repeat.js';
 import { exhaustion, readRecovery, recoveryReads } from './recovery.js';
 import { heldAction, holderReads, requireExpected, requireLease } from './rules/lease.js';
+import { counted } from './counted.js';
 
 /**
  * actions.md, DeferObservation: lets a DISPATCHED action go until later, at the latest until its window ends; where nothing is
  * left to observe with, it ends as ambiguous.
  */
-export const deferObservation: Decision<DeferObservation, ActionReply> = {
+export const deferObservation = counted<DeferObservation, ActionReply>('safety', {
   kind: 'action.defer_observation',
   serializeBy: (command) => command.actionId,
   reads: (command) => mergeReads([holderReads(command, digestOf(command)), recoveryReads(command.actionId)]),
@@ -50,7 +51,7 @@ export const deferObservation: Decision<DeferObservation, ActionReply> = {
     );
     return accept({ action: deferred, duplicate: false });
   },
-};
+});
 
 function earlier(a: Micros, b: Micros): Micros {
   return a < b ? a : b;

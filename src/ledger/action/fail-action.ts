@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
 import type { Digest } from '../types.js';
 import type { FailAction, FailActionReply } from './commands.js';
@@ -7,9 +7,10 @@ import { requestDigest } from './exact-repeat.js';
 import type { DeadLetterRow } from './records.js';
 import { heldAction, holderReads, requireLease } from './rules/lease.js';
 import { WORKED_STATES } from './states.js';
+import { counted } from './counted.js';
 
 /** actions.md, FailAction: by the leaseholder, from any state that it works in, for ever (I10). */
-export const failAction: Decision<FailAction, FailActionReply> = {
+export const failAction = counted<FailAction, FailActionReply>('safety', {
   kind: 'action.fail',
   serializeBy: (command) => command.actionId,
   reads: (command) =>
@@ -32,7 +33,7 @@ export const failAction: Decision<FailAction, FailActionReply> = {
     });
     return accept({ ...failed, duplicate: false });
   },
-};
+});
 
 function digestOf(command: FailAction): Digest {
   return requestDigest('FailAction', command.caller.spiffeId, [

@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
@@ -24,12 +24,13 @@ import { namedBoundedGrant } from './rules/gate-evidence.js';
 import { stateConflict } from './rules/lease.js';
 import { GATE_PASSED } from './states.js';
 import { readAction } from './verified-action.js';
+import { counted } from './counted.js';
 
 /**
  * actions.md, GateAction: attaches an approval. Who answers for it is judged now, and all of it again when it is used; its
  * evidence is kept verbatim. On GATED it only adds the receipt, and a second gate makes the dispatch impossible.
  */
-export const gateAction: Decision<GateAction, ReceiptReply> = {
+export const gateAction = counted<GateAction, ReceiptReply>('ordinary', {
   kind: 'action.gate',
   serializeBy: (command) => command.actionId,
   reads: (command) => {
@@ -81,7 +82,7 @@ export const gateAction: Decision<GateAction, ReceiptReply> = {
     );
     return accept({ action: gated, receipt, duplicate: false });
   },
-};
+});
 
 /** Owners see what is in their scopes, harnesses what they proposed, workers all that they could lease. */
 function visibleAction(

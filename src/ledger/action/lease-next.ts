@@ -1,12 +1,13 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { currentWorker } from './action-callers.js';
 import type { LeaseNext, LeaseReply } from './commands.js';
 import { reapExpired } from './reap.js';
 import { leaseReads, leaseRequestDigest, readyInScope, repeatedLease, takeLease } from './take-lease.js';
 import { isUnchanged, requireUnchanged } from './verified-action.js';
+import { counted } from './counted.js';
 
 /** actions.md, LeaseNext: the next action that is ready in a scope; never a DISPATCHED one (I6). */
-export const leaseNext: Decision<LeaseNext, LeaseReply> = {
+export const leaseNext = counted<LeaseNext, LeaseReply>('safety', {
   kind: 'action.lease_next',
   reads: (command) => leaseReads(command, command.states),
   decide(draft, command) {
@@ -22,4 +23,4 @@ export const leaseNext: Decision<LeaseNext, LeaseReply> = {
     const action = requireUnchanged(draft.domainId, next);
     return accept(takeLease(draft, action, command, worker, { kind: 'leased', requestDigest: digest }));
   },
-};
+});

@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import type { Draft } from '../working-set.js';
 import { currentWorker } from './action-callers.js';
 import type { LeaseObservation, ObservationLeaseReply } from './commands.js';
@@ -10,6 +10,7 @@ import { ambiguity } from './recovery.js';
 import type { ActionState } from './states.js';
 import { leaseReads, leaseRequestDigest, readyInScope, repeatedLease, takeLease } from './take-lease.js';
 import { isUnchanged } from './verified-action.js';
+import { counted } from './counted.js';
 
 const DISPATCHED: readonly ActionState[] = ['DISPATCHED'];
 
@@ -17,7 +18,7 @@ const DISPATCHED: readonly ActionState[] = ['DISPATCHED'];
  * actions.md, LeaseObservation: the only way to lease a DISPATCHED action. Those that cannot be observed any more are ended as
  * ambiguous on the way, and skipped.
  */
-export const leaseObservation: Decision<LeaseObservation, ObservationLeaseReply> = {
+export const leaseObservation = counted<LeaseObservation, ObservationLeaseReply>('safety', {
   kind: 'action.lease_observation',
   reads: (command) => leaseReads(command, DISPATCHED),
   decide(draft, command) {
@@ -41,7 +42,7 @@ export const leaseObservation: Decision<LeaseObservation, ObservationLeaseReply>
     }
     return accept({ leased: undefined, duplicate: false, ended });
   },
-};
+});
 
 /** What is in scope and has its contract and journal read; what a command before it in the batch let go waits for the next. */
 function observable(draft: Draft, { scope }: LeaseObservation): ActionRow[] {

@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { sameDigest, sha256 } from '../encoding.js';
 import { mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
@@ -11,9 +11,10 @@ import { requireNoFault } from './fields-invalid.js';
 import { payloadFault } from './payload.js';
 import type { ActionRow } from './records.js';
 import { requireUnchanged } from './verified-action.js';
+import { counted } from './counted.js';
 
 /** actions.md, ProposeAction: idempotent by the proposer's key, which is unique in the domain. */
-export const proposeAction: Decision<ProposeAction, ActionReply> = {
+export const proposeAction = counted<ProposeAction, ActionReply>('ordinary', {
   kind: 'action.propose',
   reads: (command) =>
     mergeReads([callerReads(command), { actions: [command.actionId], actionKeys: [command.idempotencyKey] }]),
@@ -55,7 +56,7 @@ export const proposeAction: Decision<ProposeAction, ActionReply> = {
     });
     return accept({ action, duplicate: false });
   },
-};
+});
 
 /** What every action begins with. Its place in the log is given when it is stored. */
 const NEW_ACTION = {

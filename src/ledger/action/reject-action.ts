@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
 import { currentOwner, isParty, partyReads, requireVisible } from './action-callers.js';
 import type { ReceiptReply, RejectAction } from './commands.js';
@@ -12,12 +12,13 @@ import type { ActionRow } from './records.js';
 import { evidenceMembers, gateInvalid, requireApproval } from './rules/gate-evidence.js';
 import { stateConflict } from './rules/lease.js';
 import { readAction } from './verified-action.js';
+import { counted } from './counted.js';
 
 /** The status of a gate that is an owner's refusal. */
 export const GATE_REJECTED = 'rejected';
 
 /** actions.md, RejectAction: PROPOSED to FAILED, with the owner's signed decision as a receipt. */
-export const rejectAction: Decision<RejectAction, ReceiptReply> = {
+export const rejectAction = counted<RejectAction, ReceiptReply>('safety', {
   kind: 'action.reject',
   serializeBy: (command) => command.actionId,
   reads: (command) => {
@@ -66,4 +67,4 @@ export const rejectAction: Decision<RejectAction, ReceiptReply> = {
     });
     return accept({ action: failed.action, receipt, duplicate: false });
   },
-};
+});

@@ -1,11 +1,12 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
 import { callerReads, currentOwner, requireVisible } from './action-callers.js';
 import type { BoundedGrantReply, RevokeBoundedGrant } from './commands.js';
 import type { BoundedGrantRow } from './records.js';
+import { counted } from './counted.js';
 
 /** actions.md, RevokeBoundedGrant: ends a grant of the calling owner for ever; what was dispatched under it goes on. */
-export const revokeBoundedGrant: Decision<RevokeBoundedGrant, BoundedGrantReply> = {
+export const revokeBoundedGrant = counted<RevokeBoundedGrant, BoundedGrantReply>('safety', {
   kind: 'action.revoke_bounded_grant',
   serializeBy: (command) => `grant:${command.boundedGrantId}`,
   reads: (command) => mergeReads([callerReads(command), { boundedGrants: [command.boundedGrantId] }]),
@@ -31,4 +32,4 @@ export const revokeBoundedGrant: Decision<RevokeBoundedGrant, BoundedGrantReply>
     draft.put('bounded_grants', grant);
     return accept({ grant, duplicate: false });
   },
-};
+});

@@ -1,4 +1,4 @@
-import { accept, type Decision } from '../decision.js';
+import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
 import type { Digest } from '../types.js';
 import type { Draft } from '../working-set.js';
@@ -10,9 +10,10 @@ import { generalReceipt, generalReceiptKey } from './receipts.js';
 import type { ActionRow } from './records.js';
 import { heldAction, holderReads, requireLease } from './rules/lease.js';
 import { requireWitnesses } from './rules/witness.js';
+import { counted } from './counted.js';
 
 /** actions.md, VerifyAction: ACCEPTED to VERIFIED, by the receipts that witness it (I9). */
-export const verifyAction: Decision<VerifyAction, VerifyActionReply> = {
+export const verifyAction = counted<VerifyAction, VerifyActionReply>('safety', {
   kind: 'action.verify',
   serializeBy: (command) => command.actionId,
   reads: (command) => {
@@ -51,7 +52,7 @@ export const verifyAction: Decision<VerifyAction, VerifyActionReply> = {
     );
     return accept({ action: verified, receipt: own?.receipt, duplicate: false });
   },
-};
+});
 
 function storedReceipt(draft: Draft, { actionId }: ActionRow, { receipt }: VerifyAction) {
   return receipt ? draft.get('action_receipts', actionId, 'general', receipt.receiptKey) : undefined;
