@@ -85,8 +85,15 @@ export const COMMANDS = {
       return { run: archive, help: ARCHIVE_HELP };
     },
   },
+  worker: {
+    summary: 'a small worker for governed actions: leases, dispatches once over HTTP, observes, completes',
+    load: async () => {
+      const { workerCommand, WORKER_HELP } = await import('./worker.js');
+      return { run: workerCommand, help: WORKER_HELP };
+    },
+  },
   demo: {
-    summary: 'tells the story of an effect, with a process for each part in it',
+    summary: 'tells the story of an effect, or of actions, with a process for each part in it',
     load: async () => {
       const { demo, DEMO_HELP } = await import('./demo.js');
       return { run: demo, help: DEMO_HELP };

@@ -61,7 +61,16 @@ const READS_TLS: ReadonlySet<string> = new Set(['serve', 'start', 'health']);
  */
 export function readConfiguration(
   environment: Readonly<Record<string, string | undefined>>,
-  command: 'serve' | 'start' | 'migrate' | 'bootstrap' | 'restore' | 'health' | 'admin' | 'archive',
+  command:
+    | 'serve'
+    | 'start'
+    | 'migrate'
+    | 'bootstrap'
+    | 'restore'
+    | 'health'
+    | 'admin'
+    | 'archive'
+    | 'worker',
 ): Configuration {
   const mistakes: string[] = [...environmentMistakes(environment)];
   const texts = new Map<VariableName, string>();

@@ -67,7 +67,8 @@ export function openConnection(values: ConnectionValues): Connection {
   };
 }
 
-function trustDomainOf(certificate: Buffer): string {
+/** The trust domain of a leaf in PEM. @throws {UsageError} */
+export function trustDomainOf(certificate: Buffer): string {
   try {
     const [leaf] = readPem(certificate.toString('latin1'), 'CERTIFICATE');
     return inspectLeaf(leaf ?? Buffer.alloc(0)).trustDomain;
@@ -91,7 +92,7 @@ function readSigningKey(text: string): SigningKey {
 }
 
 /** A wildcard address is one to listen on, not one to connect to. */
-function addressOf({ host, port }: { readonly host: string; readonly port: number }): string {
+export function addressOf({ host, port }: { readonly host: string; readonly port: number }): string {
   if (host === '0.0.0.0') return `127.0.0.1:${port}`;
   if (host === '::') return `[::1]:${port}`;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

@@ -10,6 +10,7 @@ import type {
 import {
   type AcceptActionResponse,
   ActionService,
+  type AddReceiptResponse,
   type BeginDispatchRequestSchema,
   type BeginDispatchResponse,
   type BeginObservationResponse,
@@ -133,6 +134,12 @@ export class WorkerSession {
     const request = { ...named(lease), delay: durationFromMs(delayMs) };
     const answer = await this.exactly((options) => this.actions.deferLeased(request, options));
     return shown(answer.action);
+  }
+
+  /** Records a general receipt; it needs no lease, but to have had one. */
+  addReceipt({ action }: Held, receipt: ReceiptWish): Promise<AddReceiptResponse> {
+    const request = { actionId: action.actionId, receipt };
+    return this.exactly((options) => this.actions.addReceipt(request, options));
   }
 
   accept(lease: Held, receipt: ReceiptWish): Promise<AcceptActionResponse> {
