@@ -13,6 +13,7 @@ import { WorkloadService } from '../../src/gen/surety/identity/v1/workload_servi
 import { METHOD_TABLE } from '../../src/identity/method-table.js';
 import { CONTRACT_SERVICES } from '../../src/rpc/contract.js';
 import { MAX_MESSAGE_BYTES } from '../../src/server/limits.js';
+import { OWNER, registerWorker, WORKER } from '../support/action-parties.js';
 import {
   ACME,
   AUDITOR,
@@ -38,6 +39,7 @@ beforeAll(async () => {
   world = await openE2eWorld({ env: { SURETY_REFLECTION: '1' } });
   await world.executor();
   await world.reconciler();
+  await registerWorker(world);
 });
 afterAll(() => world?.close());
 
@@ -186,6 +188,8 @@ describe('every method, to one who may call it', () => {
     ['harness', HARNESS],
     ['executor', EXECUTOR_A],
     ['reconciler', RECONCILER],
+    ['owner', OWNER],
+    ['worker', WORKER],
   ] as const;
   const METHODS = CONTRACT_SERVICES.flatMap(({ methods }) => methods).map((method) => {
     const kinds = METHOD_TABLE.get(pathOf(method).slice(1))?.kinds;

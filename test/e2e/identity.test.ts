@@ -263,6 +263,7 @@ describe('every method × every caller kind, and nobody', () => {
   const HEARD: Readonly<Record<string, RegExp>> = {
     ExecuteCommand: /^COMMAND_SIGNATURE_INVALID$/,
     RenewWorkload: /^POSSESSION_INVALID$/,
+    AddBoundedGrant: /^APPROVAL_SIGNATURE_INVALID$/,
     // All domains are listed in the service's own.
     ListDomains: /^NOT_VISIBLE$/,
   };
