@@ -51,8 +51,8 @@ async function run(call: string): Promise<{ scans: string[]; blocks: number; row
   const walk = (node: PlanNode): void => {
     const relation = node['Relation Name'] ?? '';
     const index = node['Index Name'];
-    if (index !== undefined && /^action/.test(index)) scans.add(index);
-    if (/^action/.test(relation) && index === undefined) scans.add(`${node['Node Type']} ${relation}`);
+    if (index?.startsWith('action') === true) scans.add(index);
+    if (relation.startsWith('action') && index === undefined) scans.add(`${node['Node Type']} ${relation}`);
     node.Plans?.forEach(walk);
   };
   walk(plan);
