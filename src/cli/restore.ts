@@ -5,6 +5,7 @@ import { auditCodec } from '../lane/audit-codec.js';
 import { type FaultOrder, Faults } from '../lane/faults.js';
 import { SILENT_OBSERVER } from '../lane/lane-observer.js';
 import { Lanes } from '../lane/lanes.js';
+import { restoreActions } from '../lane/restore-actions.js';
 import { listInFlight, type RestoredEffect, restoreEffects } from '../lane/restore-effects.js';
 import { Refused } from '../ledger/run-decision.js';
 import { newId } from '../rpc/new-id.js';
@@ -124,8 +125,8 @@ interface Walk {
 }
 
 /**
- * All domains, one after the other, and what is in flight in each: effects; here is the place of governed actions too, of
- * which those that are GATED or DISPATCHED fail as ambiguous (effects.md, Restore).
+ * All domains, one after the other, and what is in flight in each: effects, and governed actions that are GATED or DISPATCHED
+ * (effects.md, Restore).
  */
 async function walk({ url, incarnation, fault, dryRun, report }: Walk): Promise<RestoreCounts> {
   const settings = { url, applicationName: 'surety-restore' };
@@ -140,17 +141,20 @@ async function walk({ url, incarnation, fault, dryRun, report }: Walk): Promise<
     queueLimit: QUEUE_LIMIT,
     batchLimit: QUEUE_LIMIT,
   });
-  const counts: RestoreCounts = { domains: 0, moved: 0, executing: 0, unknown: 0, refused: 0 };
+  const counts: RestoreCounts = { domains: 0, moved: 0, executing: 0, unknown: 0, ended: 0, refused: 0 };
+  const parts = { commands, reader, newId, incarnation };
   try {
     for await (const domain of domainsOf(reader)) {
       counts.domains += 1;
       await report.domain(domain);
-      const effects = dryRun
-        ? listInFlight(reader, domain.domainId)
-        : restoreEffects({ commands, reader, newId, incarnation }, domain.domainId);
+      const effects = dryRun ? listInFlight(reader, domain.domainId) : restoreEffects(parts, domain.domainId);
       for await (const effect of effects) {
         counts[kindOf(effect, dryRun)] += 1;
         await report.effect(domain.domainId, effect);
+      }
+      for await (const action of restoreActions(parts, domain.domainId, dryRun)) {
+        counts[typeof action.outcome === 'string' ? 'ended' : 'refused'] += 1;
+        await report.action(domain.domainId, action);
       }
     }
     return counts;

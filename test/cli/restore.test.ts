@@ -177,6 +177,7 @@ describe('surety restore', () => {
         moved: 1,
         executing: 1,
         unknown: 1,
+        ended: 0,
         refused: 0,
       },
     ]);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type RestoredAction, restoreActions } from '../../src/lane/restore-actions.js';
 import { Sweeps } from '../../src/lane/sweeps.js';
 import { acceptAction } from '../../src/ledger/action/accept-action.js';
 import { beginDispatch } from '../../src/ledger/action/begin-dispatch.js';
@@ -162,4 +163,27 @@ test('the sweeps end what time ends, and take back what ran out', async () => {
   expect(set?.get('actions', lease.actionId)).toMatchObject({ state: 'GATED', leaseToken: null });
   expect(set?.get('actions', dispatch.actionId)).toMatchObject({ failureReason: 'observation_deadline' });
   expect((await sweeps.sweepOnce()).changed).toBe(0);
+});
+
+test('a restore ends what may have been dispatched since the backup, and nothing of the present', async () => {
+  const approved = await gated();
+  const { action: dispatched } = await actions.done(beginDispatch, actions.memory.dispatch(await held()));
+  const { action: proposed } = await actions.done(proposeAction, actions.memory.propose());
+  const restore = async (dryRun: boolean) => {
+    const parts = { commands: replica.lanes, reader: replica.reader, newId: freshId, incarnation: 2n };
+    const found = new Map<string, RestoredAction['outcome']>();
+    for await (const { actionId, outcome } of restoreActions(parts, DOMAIN, dryRun))
+      found.set(actionId, outcome);
+    return [approved, dispatched, proposed].map(({ actionId }) => found.get(actionId));
+  };
+  await world.admin.query('UPDATE service_state SET incarnation = 2');
+  expect(await restore(true)).toEqual(['left', 'left', undefined]);
+  expect(await restore(false)).toEqual(['ended', 'ended', undefined]);
+  expect(await restore(false)).toEqual([undefined, undefined, undefined]);
+  const set = await replica.reader.gather(DOMAIN, { actions: [approved.actionId, dispatched.actionId] });
+  for (const { actionId } of [approved, dispatched]) {
+    expect(set?.get('actions', actionId)).toMatchObject({ state: 'FAILED', failureReason: 'restored' });
+  }
+  await actions.done(gateAction, actions.memory.gate(proposed));
+  expect(await restore(false)).toEqual([undefined, undefined, undefined]);
 });

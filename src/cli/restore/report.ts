@@ -1,3 +1,4 @@
+import type { RestoredAction } from '../../lane/restore-actions.js';
 import type { RestoredEffect } from '../../lane/restore-effects.js';
 
 /** A domain as the restore left it, or found it. */
@@ -14,7 +15,9 @@ export interface RestoreCounts {
   moved: number;
   executing: number;
   unknown: number;
-  /** Could not be moved. */
+  /** Governed actions that failed as ambiguous; with `--dry-run`: that would. */
+  ended: number;
+  /** Could not be moved or ended. */
   refused: number;
 }
 
@@ -23,6 +26,7 @@ export interface RestoreReport {
   begun(incarnation: bigint): Promise<void>;
   domain(domain: RestoredDomain): Promise<void>;
   effect(domainId: string, effect: RestoredEffect): Promise<void>;
+  action(domainId: string, action: RestoredAction): Promise<void>;
   done(incarnation: bigint, counts: RestoreCounts): Promise<void>;
 }
 
@@ -42,6 +46,14 @@ export function jsonReport(write: WriteLine, dryRun: boolean): RestoreReport {
         domainId,
         ...effect,
         requestDigest: requestDigest?.toString('hex') ?? null,
+        ...(typeof outcome === 'string' ? { outcome } : { outcome: 'refused', reason: outcome.refused }),
+      }),
+    action: (domainId, { outcome, executionDigest, ...action }) =>
+      line({
+        type: 'action',
+        domainId,
+        ...action,
+        executionDigest: executionDigest?.toString('hex') ?? null,
         ...(typeof outcome === 'string' ? { outcome } : { outcome: 'refused', reason: outcome.refused }),
       }),
     done: (incarnation, counts) => line({ type: 'done', incarnation, dryRun, ...counts }),
@@ -75,6 +87,17 @@ export function textReport(write: WriteLine, dryRun: boolean): RestoreReport {
       inDomain += 1;
       return write(`  ${stateText(effect, dryRun).padEnd(STATE_WIDTH)}  ${placeText(effect)}`);
     },
+    action: (_domainId, { actionId, state, outcome, executionDigest }) => {
+      inDomain += 1;
+      const end =
+        typeof outcome === 'string'
+          ? outcome === 'ended'
+            ? `${state}, now FAILED`
+            : state
+          : outcome.refused;
+      const request = executionDigest === null ? '' : `  request ${executionDigest.toString('hex')}`;
+      return write(`  ${end.padEnd(STATE_WIDTH)}  action ${actionId}${request}`);
+    },
     done: async (_incarnation, counts) => {
       await endDomain();
       for (const text of summary(counts, dryRun)) await write(text);
@@ -95,8 +118,13 @@ function placeText({ effectId, sink, fence, requestDigest }: RestoredEffect): st
   return `${effectId}  ${sink}  fence ${fence}  request ${requestDigest?.toString('hex')}`;
 }
 
-function summary({ domains, moved, executing, unknown, refused }: RestoreCounts, dryRun: boolean): string[] {
-  const counted = `${executing} EXECUTING, ${unknown} UNKNOWN, in ${domains} domains.`;
+function summary(counts: RestoreCounts, dryRun: boolean): string[] {
+  const { domains, moved, executing, unknown, ended, refused } = counts;
+  const actions =
+    ended === 0
+      ? ''
+      : ` ${ended} governed actions GATED or DISPATCHED${dryRun ? '' : ', ended as ambiguous'}.`;
+  const counted = `${executing} EXECUTING, ${unknown} UNKNOWN, in ${domains} domains.${actions}`;
   if (dryRun) return ['', `${moved} PREPARED, ${counted}`];
   return [
     '',

@@ -11,3 +11,9 @@ LEFT JOIN LATERAL (
   WHERE domain_id = $1 AND effect_id = p.effect_id LIMIT 1
 ) AS e ON true
 ORDER BY p.effect_id
+
+-- name: actions_in_doubt
+-- Governed actions that came to be GATED or DISPATCHED before the incarnation ($3), which may have been dispatched since the backup.
+SELECT action_id, state, execution_digest FROM actions
+WHERE domain_id = $1 AND action_id > $2 AND state IN ('GATED', 'DISPATCHED') AND state_incarnation < $3
+ORDER BY action_id LIMIT $4
