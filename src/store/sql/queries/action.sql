@@ -7,7 +7,8 @@ SELECT signing_key_jwk FROM owners WHERE domain_id = $1 AND signing_key_thumbpri
 -- name: actions_after
 -- Actions behind a position ($2) in the order of their proposals, and how far was looked. At most $3 rows are looked at,
 -- whatever the filter leaves of them; at most $4 are answered. One row comes in any case, without an action where none
--- matched. $5: only those of this proposer, found by it; empty for any. $6: only those that this party has proposed or ever
+-- matched. $5: only those of this proposer, found by it (as a range of its index, since by an equation the planner also takes the
+-- order of the proposals, and reads everybody's); empty for any. $6: only those that this party has proposed or ever
 -- held; empty for any. Filter, empty for any: $7 state, $8 source, $9 type; $10 sources and $11 types, null for any.
 WITH scanned AS MATERIALIZED (
   SELECT * FROM (
@@ -16,8 +17,9 @@ WITH scanned AS MATERIALIZED (
       WHERE domain_id = $1 AND proposed_seq > $2::bigint AND $5::text = '' ORDER BY proposed_seq LIMIT $3::integer
     ) UNION ALL (
       SELECT action_id, proposed_seq, state, source, type, proposer_spiffe_id FROM actions
-      WHERE domain_id = $1 AND proposer_spiffe_id = $5::text AND proposed_seq > $2::bigint
-      ORDER BY proposed_seq LIMIT $3::integer
+      WHERE domain_id = $1 AND $5::text <> '' AND (proposer_spiffe_id, proposed_seq) > ($5::text, $2::bigint)
+        AND proposer_spiffe_id <= $5::text
+      ORDER BY proposer_spiffe_id, proposed_seq LIMIT $3::integer
     )
   ) AS found
   ORDER BY proposed_seq LIMIT $3::integer
