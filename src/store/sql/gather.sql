@@ -192,7 +192,7 @@ CROSS JOIN LATERAL (
 SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (
-  SELECT * FROM effects WHERE domain_id = $1 AND sink = e.sink AND key_digest = e.key_digest AND holds_key LIMIT 1
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = e.sink AND key_digest >= e.key_digest AND key_digest <= e.key_digest AND holds_key ORDER BY key_digest LIMIT 1
 ) AS t
 
 -- name: effects_of_identities
@@ -223,13 +223,13 @@ CROSS JOIN LATERAL (
 -- name: effects_holding_keys
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
 CROSS JOIN LATERAL (
-  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND holds_key LIMIT 1
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND holds_key ORDER BY key_digest LIMIT 1
 ) AS t
 
 -- name: effects_succeeded_under_keys
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
 CROSS JOIN LATERAL (
-  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND state = 'SUCCEEDED' LIMIT 1
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND state = 'SUCCEEDED' ORDER BY key_digest LIMIT 1
 ) AS t
 
 -- name: tombstones_under_keys
@@ -250,7 +250,7 @@ CROSS JOIN LATERAL (
 -- name: audit_of_key_holders
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
 CROSS JOIN LATERAL (
-  SELECT last_seq FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND holds_key LIMIT 1
+  SELECT last_seq FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND holds_key ORDER BY key_digest LIMIT 1
 ) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
