@@ -1,6 +1,7 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AdminService } from '../../src/gen/surety/authority/v1/admin_service_pb.js';
-import { OperatorRole } from '../../src/gen/surety/authority/v1/records_pb.js';
+import { OperatorRole, type SinkSchema } from '../../src/gen/surety/authority/v1/records_pb.js';
 import { CertificateBinding, RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { createSigningKey } from '../../src/identity/sign.js';
 import {
@@ -141,6 +142,15 @@ describe('ExecuteCommand', () => {
         value: { sink: { sink: 's', authoritySystems: ['bank'], settleTime: { seconds: -1n, nanos: 0 } } },
       },
     ],
+    ['put_sink.sink.breaker_threshold', putSink({ breakerThreshold: -1 })],
+    ['put_sink.sink.breaker_threshold', putSink({ breakerThreshold: 1_000_000_001 })],
+    ['put_sink.sink.breaker_reset', putSink({ breakerReset: { seconds: 0n, nanos: 999_000_000 } })],
+    ['put_sink.sink.breaker_reset', putSink({ breakerReset: { seconds: 86_401n, nanos: 0 } })],
+    ['put_sink.sink.unknown_ceiling', putSink({ unknownCeiling: -1 })],
+    ['put_sink.sink.unknown_ceiling', putSink({ unknownCeiling: 1_000_000_001 })],
+    ['put_sink.sink.unknown_age', putSink({ unknownAge: { seconds: 0n, nanos: 999_000_000 } })],
+    ['put_sink.sink.unknown_age', putSink({ unknownAge: { seconds: 367n * 86_400n, nanos: 0 } })],
+    ['reset_breaker.sink', { case: 'resetBreaker', value: { sink: '' } }],
     ['put_principal.principal.status', { case: 'putPrincipal', value: { principal: { principalId: 'p' } } }],
     [
       'put_principal.principal.principal_id',
@@ -191,6 +201,11 @@ describe('ExecuteCommand', () => {
     expect(await refusedFor(world.execute(DOMAIN, mutation))).toBe(`FIELD_INVALID command_jws.${field}`);
   });
 });
+
+/** A sink that is good but for these fields. */
+function putSink(fields: Partial<MessageInitShape<typeof SinkSchema>>): MutationInit {
+  return { case: 'putSink', value: { sink: { sink: 's', authoritySystems: ['bank'], ...fields } as never } };
+}
 
 describe('every mutation, on Postgres', () => {
   const domainId = 'changes.test';

@@ -29,8 +29,20 @@ describe('reads of records', () => {
           authoritySystems: ['bank-ledger'],
           sendWindow: { seconds: 60n, nanos: 0 },
           settleTime: { seconds: 60n, nanos: 0 },
+          breakerThreshold: 10,
+          breakerReset: { seconds: 60n, nanos: 0 },
+          unknownCeiling: 1_000,
+          unknownAge: { seconds: 86_400n, nanos: 0 },
         },
       ],
+      limits: {
+        requestsPerMinute: 60_000,
+        actorRequestsPerMinute: 6_000,
+        pendingCeiling: 1_000_000,
+        fairnessBurst: 1_000,
+        maxHops: 16,
+      },
+      serviceRequestsPerMinute: 0,
     });
     const { grant } = await world.call(AdminService.method.getGrant, { grantId: 'grant-1' }, asRoot());
     expect(grant).toMatchObject({

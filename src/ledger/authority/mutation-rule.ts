@@ -1,5 +1,5 @@
 import type { Reads } from '../reads.js';
-import { type Refusal, refusal } from '../refusal.js';
+import { type FieldViolation, type Refusal, refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
 import type { Caller, CallerKind, Digest, Micros, OperatorRole, RecordStatus } from '../types.js';
 import type { Draft } from '../working-set.js';
@@ -118,7 +118,12 @@ export function requireAhead(draft: Draft, time: Micros, field: string): void {
 
 /** The refusal of one field of a signed command; `field` is its path within the command. */
 export function commandFieldInvalid(field: string, rule: string): Refused {
-  const violations = [{ field: `command_jws.${field}`, rule }];
+  return commandFieldsInvalid([{ field, rule }]);
+}
+
+/** The refusal of fields of a signed command, each by its path within the command. */
+export function commandFieldsInvalid(fields: readonly FieldViolation[]): Refused {
+  const violations = fields.map(({ field, rule }) => ({ field: `command_jws.${field}`, rule }));
   return new Refused(refusal('FIELD_INVALID', 'A field of the command breaks a rule.', { violations }));
 }
 

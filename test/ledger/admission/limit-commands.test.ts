@@ -73,6 +73,14 @@ describe('the limits of a domain', () => {
     expect(standing(world)).toEqual(before);
   });
 
+  test('that are wrong are told at once', () => {
+    const wrong = { actorRequestsPerMinute: 9, pendingCeiling: -1, fairnessBurst: 3, maxHops: 257 };
+    const fields = ['actor_requests_per_minute', 'pending_ceiling', 'max_hops'];
+    expect(violation(emptyWorld(), limits(wrong))).toBe(
+      fields.map((field) => `command_jws.set_limits.${field}`).join(),
+    );
+  });
+
   test('what is 0 stays; all of them at once; each change is a revision of the domain', () => {
     const world = emptyWorld();
     const { revision } = world.domain;

@@ -1,6 +1,7 @@
 import { MAX_HOPS_LIMIT, MAX_LIMIT, MIN_REQUESTS_PER_MINUTE } from '../../admission/limits.js';
 import type { DomainLimits } from '../../admission/records.js';
-import { ADMIN_ONLY, commandFieldInvalid, type MutationRule, requireRevision } from '../mutation-rule.js';
+import type { FieldViolation } from '../../refusal.js';
+import { ADMIN_ONLY, commandFieldsInvalid, type MutationRule, requireRevision } from '../mutation-rule.js';
 import { changeDomain } from './change-domain.js';
 
 /** What the domain lets through; a field that is 0 stays as it is. The share is another command's. */
@@ -24,15 +25,20 @@ export const setLimits: MutationRule<SetLimits> = {
   apply: (draft, mutation, context) => {
     requireRevision(context, draft.domain);
     const limits = { ...draft.domain.limits };
+    const violations: FieldViolation[] = [];
     for (const name of Object.keys(BOUNDS) as LimitName[]) {
       const value = mutation[name];
       if (value === 0) continue;
       const [field, least, most] = BOUNDS[name];
       if (value < least || value > most) {
-        throw commandFieldInvalid(`set_limits.${field}`, `must be ${least} to ${most}, or 0 to leave it`);
+        violations.push({
+          field: `set_limits.${field}`,
+          rule: `must be ${least} to ${most}, or 0 to leave it`,
+        });
       }
       limits[name] = value;
     }
+    if (violations.length > 0) throw commandFieldsInvalid(violations);
     return changeDomain(draft, { limits });
   },
 };

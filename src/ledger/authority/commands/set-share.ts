@@ -1,6 +1,6 @@
+import { MAX_LIMIT, MIN_REQUESTS_PER_MINUTE } from '../../admission/limits.js';
 import { Refused } from '../../run-decision.js';
 import type { Draft } from '../../working-set.js';
-import { MAX_LIMIT, MIN_REQUESTS_PER_MINUTE } from '../../admission/limits.js';
 import { roleMissing } from '../current-operator.js';
 import { ADMIN_ONLY, commandFieldInvalid, type MutationRule, requireRevision } from '../mutation-rule.js';
 import { changeDomain } from './change-domain.js';
