@@ -4,7 +4,7 @@ import type { ChangeLog } from '../../src/ledger/working-set.js';
 import type { MemoryStore } from './memory-store.js';
 import { must } from './store-rule.js';
 
-/** The rules that the schema keeps of governed actions by itself, said once more and apart from it (0006_actions.sql). */
+/** The rules that the schema keeps of governed actions by itself, said once more and apart from it (0005_actions.sql). */
 export function checkAction(
   store: MemoryStore,
   before: ActionRow | undefined,

@@ -39,7 +39,7 @@ export function counted<Command extends PartyCommand, Reply extends object>(
       ]),
     decide(draft, command, now) {
       const outcome = decision.decide(draft, command, now);
-      if (!outcome.ok || !isDone(outcome.reply as PartyReply)) return outcome;
+      if (!outcome.ok || !isDone(outcome.reply)) return outcome;
       const actor = actorOf(draft, command);
       if (lane === 'safety') countSafetyCall(draft, actor);
       const held = lane === 'ordinary' ? admitCall(draft, actor) : undefined;

@@ -22,9 +22,9 @@ describe('pending work', () => {
       retryAfter: 5n * SECOND,
     });
     expect(world.whole()).toEqual(before);
-    expect(world.word(world.starting(first as string))).toBe('done');
+    expect(world.word(world.starting(first))).toBe('done');
     expect(world.word(world.reserving())).toBe('QUOTA_EXHAUSTED');
-    expect(world.word(world.ending(first as string, 'SUCCEEDED'))).toBe('done');
+    expect(world.word(world.ending(first, 'SUCCEEDED'))).toBe('done');
     expect(world.word(world.reserving())).toBe('done');
     expect(world.word(world.reserving())).toBe('QUOTA_EXHAUSTED');
   });

@@ -1,1 +1,0 @@
--- What a restore needs (effects.md, Restore).
