@@ -296,6 +296,8 @@ export const GATING_CASES: readonly Case<ActionWorld>[] = [
         [ActionState.FAILED, FailureReason.REJECTED],
       );
       expectSame('receipt', [receipt?.kind, receipt?.status], ['gate', 'rejected']);
+      const letter = await world.deadLetter(await world.look(action));
+      expectSame('from_state of the dead letter', letter?.fromState, ActionState.PROPOSED);
       const approval = await world.approval(action);
       const gate = () => world.actions('owner').gateAction(approval);
       await world.refusedWithoutTrace('an approval behind it', action, gate, 'ACTION_STATE_CONFLICT');
