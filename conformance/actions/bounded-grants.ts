@@ -17,7 +17,7 @@ import {
   UNKNOWN_TOOL,
 } from '../action-samples.js';
 import type { ActionWorld } from '../action-world.js';
-import { grantRequest, type GrantWish } from '../bounded-grant-samples.js';
+import { type GrantWish, grantRequest } from '../bounded-grant-samples.js';
 import type { Case } from '../case.js';
 import { expectRefused, expectSame, expectThere } from '../expect.js';
 

@@ -1,5 +1,5 @@
-import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { randomUUID } from 'node:crypto';
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { digest } from '../../src/cli/client/workload-session.js';
 import { ActionState } from '../../src/gen/surety/action/v1/action_pb.js';
 import { GateFieldKind } from '../../src/gen/surety/authority/v1/records_pb.js';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { digest } from '../../src/cli/client/workload-session.js';
 import { SuretyError } from '../../src/cli/client/surety-error.js';
+import { digest } from '../../src/cli/client/workload-session.js';
 import { ActionState } from '../../src/gen/surety/action/v1/action_pb.js';
 import { ReceiptClass } from '../../src/gen/surety/action/v1/receipt_pb.js';
 import {

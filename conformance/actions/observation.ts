@@ -1,5 +1,5 @@
-import { durationFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { randomUUID } from 'node:crypto';
+import { durationFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { digest } from '../../src/cli/client/workload-session.js';
 import { type Action, ActionState, FailureReason } from '../../src/gen/surety/action/v1/action_pb.js';
 import { ReceiptClass } from '../../src/gen/surety/action/v1/receipt_pb.js';

@@ -95,6 +95,13 @@ describe('the one dispatch', () => {
     expect(world.refused(beginDispatch, world.dispatch(held))).toBe('FROZEN domain');
   });
 
+  it('is refused where a contract is there already, whoever wrote it (I5)', () => {
+    const other = world.done(beginDispatch, world.dispatch(world.heldForDispatch()));
+    const held = world.heldForDispatch();
+    world.store.put('action_receipts', { ...other.contract, actionId: held.actionId });
+    expect(world.refused(beginDispatch, world.dispatch(held))).toBe('RECOVERY_CONTRACT_EXISTS');
+  });
+
   it('needs the worker to be registered still', () => {
     const held = world.heldForDispatch();
     world.seedWorker(WORKER, { status: 'revoked' });
