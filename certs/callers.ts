@@ -28,6 +28,7 @@ export const CALLERS: readonly DevelopmentCaller[] = [
     'executor/payments-b',
     'reconciler/bank',
     'worker/mailer',
+    'worker/courier',
     'owner/olga',
   ].map((path) => caller('acme.test', path)),
   ...['harness/planner', 'executor/payments-a', 'reconciler/bank', 'worker/mailer', 'owner/olga'].map(

@@ -10,11 +10,13 @@ import { removeEmbeddedPostgres } from '../embedded/embedded-postgres.js';
 import { importSigningKey } from '../identity/sign.js';
 import { AdminSession } from './client/admin-session.js';
 import { Channel } from './client/service-client.js';
-import { FakeBank } from './demo/fake-bank.js';
+import { ACTIONS_OPENING, playActions } from './demo/play-actions.js';
+import { EFFECTS_OPENING, playEffects } from './demo/play-effects.js';
 import { RoleHandle } from './demo/role-handle.js';
+import type { RoleName } from './demo/role-protocol.js';
 import { setUpDomain } from './demo/set-up-domain.js';
-import { tellStory } from './demo/story.js';
-import { Timeline } from './demo/timeline.js';
+import type { Stage } from './demo/stage.js';
+import { type Subject, Timeline } from './demo/timeline.js';
 import { Undoing } from './demo/undoing.js';
 
 const DOMAIN = 'acme.test';
@@ -31,22 +33,24 @@ const SHELL_SIGNAL_BASE = 128;
 
 type Interruption = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
 
-export const DEMO_HELP = `surety demo [--json]
+export const DEMO_HELP = `surety demo [effects | actions] [--json]
 
-Starts a service of its own with everything that it needs, and a harness, two executors and a reconciler as
-separate processes with separate certificates, and tells what happens. Exits 0 only if every step came to what
-it must. --json prints the same as one JSON document and nothing else.`;
+Starts a service of its own with everything that it needs, and everybody else as separate processes with separate
+certificates, and tells what happens: of effects, with a harness, two executors and a reconciler, unless told otherwise; of
+governed actions, with a harness, an owner, two workers and a provider that is not to be relied on. Exits 0 only if every step
+came to what it must. --json prints the same as one JSON document and nothing else.`;
 
 /** Runs the demo. @returns the exit code */
 export async function demo(args: readonly string[]): Promise<number> {
-  const unknown = args.find((arg) => arg !== '--json');
-  if (unknown !== undefined) {
-    process.stderr.write(`surety demo: unknown argument ${unknown}\n\n${DEMO_HELP}\n`);
+  const [name = 'effects', unknown] = args.filter((arg) => arg !== '--json');
+  const story = Object.hasOwn(STORIES, name) ? STORIES[name as StoryName] : undefined;
+  if (!story || unknown !== undefined) {
+    process.stderr.write(`surety demo: unknown argument ${unknown ?? name}\n\n${DEMO_HELP}\n`);
     return 2;
   }
   const json = args.includes('--json');
   const tell = json ? undefined : (line: string): void => void process.stdout.write(`${line}\n`);
-  const timeline = new Timeline(tell);
+  const timeline = new Timeline(tell, story.subject);
   const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
   // As root, Postgres runs as another user, who has to get through to its folder.
   await chmod(state, 0o711);
@@ -55,7 +59,7 @@ export async function demo(args: readonly string[]): Promise<number> {
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const)
       process.once(signal, () => resolve(signal));
   });
-  const playing = play(state, timeline, tell, undoing);
+  const playing = play(story, state, timeline, tell, undoing);
   let stoppedBy: Interruption | undefined;
   try {
     stoppedBy = await Promise.race([playing.then(() => undefined), interrupted]);
@@ -75,13 +79,28 @@ export async function demo(args: readonly string[]): Promise<number> {
   return timeline.succeeded ? 0 : 1;
 }
 
+/** A story, and what it is about. */
+interface Story {
+  readonly subject: Subject;
+  readonly opening: string;
+  readonly play: (stage: Stage, timeline: Timeline) => Promise<void>;
+}
+
+type StoryName = 'effects' | 'actions';
+
+const STORIES: Readonly<Record<StoryName, Story>> = {
+  effects: { subject: 'effect_id', opening: EFFECTS_OPENING, play: playEffects },
+  actions: { subject: 'action_id', opening: ACTIONS_OPENING, play: playActions },
+};
+
 async function play(
+  story: Story,
   state: string,
   timeline: Timeline,
   tell: ((line: string) => void) | undefined,
   undoing: Undoing,
 ): Promise<void> {
-  tell?.('Surety demo: a service, a harness, two executors and a reconciler, each with its own certificate.');
+  tell?.(story.opening);
   tell?.('');
   const layout = await ensureDevelopmentCertificates({ directory: path.join(state, 'certs') });
   const [listen, adminListen] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
@@ -105,34 +124,23 @@ async function play(
     ownerKeyJwk: await readFile(layout.signingKeys[`spiffe://${DOMAIN}/owner/olga`]?.publicJwk ?? '', 'utf8'),
   });
 
-  const role = async (name: string, kind: 'harness' | 'workload'): Promise<RoleHandle> => {
+  const role = async (name: string, kind: RoleName): Promise<RoleHandle> => {
     const spiffeId = `spiffe://${DOMAIN}/${name}`;
     const files = layout.callers[spiffeId];
     if (!files) throw new Error(`no certificate of ${spiffeId}`);
+    const key = kind === 'owner' ? layout.signingKeys[spiffeId]?.pem : undefined;
     const start = (): Promise<RoleHandle> =>
       RoleHandle.start(name, spiffeId, {
         role: kind,
         target: listen,
-        files: { certificate: files.cert, key: files.key, roots: layout.serviceBundle },
+        files: {
+          ...{ certificate: files.cert, key: files.key, roots: layout.serviceBundle },
+          ...(key === undefined ? {} : { signingKey: key }),
+        },
       });
     return undoing.begin(start, (handle) => handle.stop());
   };
-  const bank = new FakeBank();
-  await tellStory(
-    {
-      domainId: DOMAIN,
-      admin,
-      ...channels,
-      harness: await role('harness/planner', 'harness'),
-      executorA: await role('executor/payments-a', 'workload'),
-      executorB: await role('executor/payments-b', 'workload'),
-      reconciler: await role('reconciler/bank', 'workload'),
-      bank,
-    },
-    timeline,
-  );
-  if (bank.counts().some((count) => count !== 1))
-    timeline.surprises.push('the bank was asked twice for one refund');
+  await story.play({ domainId: DOMAIN, admin, ...channels, role, undoing }, timeline);
 }
 
 /** A connection with a development caller's certificate. */

@@ -133,7 +133,7 @@ describe('surety worker', () => {
       ['AcceptAction', 'ok', 'ACCEPTED'],
       ['GetDispatchView', 'ok', 'ACCEPTED'],
       ['Read', 'ok', 'done'],
-      ['AddReceipt', 'ok', ''],
+      ['AddReceipt', 'ok', 'recorded'],
       ['VerifyAction', 'ok', 'VERIFIED'],
       ['CompleteAction', 'ok', 'COMPLETED'],
     ]);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FakeProvider, type ProviderConduct } from '../../src/cli/demo/fake-provider.js';
 import type { Worker } from '../../src/cli/worker/worker.js';
 import { ActionParties } from '../support/action-parties.js';
-import { type E2eWorld, openE2eWorld } from '../support/e2e-world.js';
+import { ACME, type E2eWorld, openE2eWorld } from '../support/e2e-world.js';
 import type { ServiceProcess } from '../support/service-process.js';
 import { eachOf, Killed, lossy, makeWorker, registerWorkers, seededRandom } from '../support/worker-fleet.js';
 
@@ -22,6 +22,10 @@ beforeAll(async () => {
   world = await openE2eWorld();
   services = [world.service, await world.startReplica()];
   parties = await ActionParties.join(world);
+  // One owner and one worker make all calls: what is tried here is not admission.
+  await world.admin.execute(ACME, { case: 'setShare', value: { requestsPerMinute: 1_000_000 } });
+  const limits = { actorRequestsPerMinute: 1_000_000, fairnessBurst: 1_000_000 };
+  await world.admin.execute(ACME, { case: 'setLimits', value: limits });
 }, 60_000);
 afterAll(() => world.close());
 

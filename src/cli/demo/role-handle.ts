@@ -1,12 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { SuretyError } from '../client/surety-error.js';
-import type { RoleAnswer } from './role-protocol.js';
+import type { RoleAnswer, RoleName } from './role-protocol.js';
 
 /** Where a role's process finds its certificate, its key and the CA of the service. */
 export interface RoleFiles {
   readonly certificate: string;
   readonly key: string;
   readonly roots: string;
+  /** Of a role that signs with a registered key. */
+  readonly signingKey?: string;
 }
 
 /** How long a role may take to answer, in milliseconds. */
@@ -38,11 +40,11 @@ export class RoleHandle {
   static async start(
     name: string,
     spiffeId: string,
-    input: { readonly role: 'harness' | 'workload'; readonly target: string; readonly files: RoleFiles },
+    input: { readonly role: RoleName; readonly target: string; readonly files: RoleFiles },
   ): Promise<RoleHandle> {
     const main = new URL('./role-main.js', import.meta.url);
-    const { certificate, key, roots } = input.files;
-    const child = fork(main, [input.role, input.target, certificate, key, roots], {
+    const { certificate, key, roots, signingKey = '' } = input.files;
+    const child = fork(main, [input.role, input.target, certificate, key, roots, signingKey], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     const handle = new RoleHandle(name, spiffeId, child);

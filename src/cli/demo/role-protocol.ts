@@ -1,3 +1,6 @@
+/** The parts that a process of the demo can play. */
+export type RoleName = 'harness' | 'workload' | 'owner' | 'worker';
+
 /** What the demo asks of one of its processes. */
 export interface RoleRequest {
   readonly id: number;

@@ -23,6 +23,10 @@ export const DEMO_HARNESS = 'planner';
 export const DEMO_PRINCIPAL = 'paula';
 export const DEMO_ACTION = 'refund.create';
 export const DEMO_INPUT_SOURCE = 'crm';
+/** Governed actions: mail that a person has to approve. */
+export const DEMO_ACTION_SOURCE = 'support-desk';
+export const DEMO_ACTION_TYPE = 'mail.reply';
+export const DEMO_TOOL = 'mail.send';
 export const DEMO_DATA_CLASS = DataClass.C2_RESTRICTED;
 
 const YEAR_MS = 365 * 86_400_000;

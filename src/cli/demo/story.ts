@@ -1,14 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { toJsonString } from '@bufbuild/protobuf';
-import { AuditService } from '../../gen/surety/audit/v1/audit_service_pb.js';
-import { RegistrationSpecSchema, WorkloadRole } from '../../gen/surety/identity/v1/workload_pb.js';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { WorkloadService } from '../../gen/surety/identity/v1/workload_service_pb.js';
-import { parsePublicJwk } from '../../identity/jwk.js';
+import { WorkloadRole } from '../../gen/surety/identity/v1/workload_pb.js';
 import type { AdminSession } from '../client/admin-session.js';
-import { registrationSpec } from '../client/register-workload.js';
 import type { Channel } from '../client/service-client.js';
 import type { FakeBank } from './fake-bank.js';
+import { registerRole } from './register-role.js';
 import type { RoleHandle } from './role-handle.js';
 import {
   DEMO_ACTION,
@@ -20,6 +16,7 @@ import {
   DEMO_SINK,
 } from './set-up-domain.js';
 import type { Timeline } from './timeline.js';
+import { verifyChain } from './verify-chain.js';
 
 /** Who plays in the story, each in a process and with a certificate of its own. */
 export interface Cast {
@@ -43,7 +40,7 @@ export async function tellStory(cast: Cast, timeline: Timeline): Promise<void> {
   const happy = await happyPath(cast, timeline, run);
   await lostAnswer(cast, timeline, run);
   await replayedNonce(cast, timeline, run, happy);
-  timeline.chain(await verifyChain(cast));
+  timeline.chain(await verifyChain(cast.auditor, cast.domainId));
 }
 
 /** Refund one: reserved, started, sent, acknowledged. */
@@ -255,43 +252,10 @@ async function reserveCall(
 async function registerAll(cast: Cast): Promise<void> {
   for (const handle of [cast.executorA, cast.executorB, cast.reconciler]) {
     const reconciler = handle === cast.reconciler;
-    const me = await cast.operator.service(WorkloadService).whoAmI({ domainId: cast.domainId });
-    const { jwk = '' } = await handle.must('key', {});
-    const key = { publicKey: parsePublicJwk(jwk) };
-    const spec = registrationSpec(
-      {
-        domainId: cast.domainId,
-        spiffeId: handle.spiffeId,
-        role: reconciler ? WorkloadRole.EFFECT_RECONCILER : WorkloadRole.EFFECT_EXECUTOR,
-        workloadId: reconciler ? `effect-system:${DEMO_AUTHORITY_SYSTEM}` : handle.name,
-        sinks: [DEMO_SINK],
-        overrides: { processId: String(handle.pid) },
-      },
-      key,
-      { revocationEpoch: me.revocationEpoch, nowMs: Number(me.nowTime?.seconds ?? 0n) * 1000 },
-    );
-    const { possessionJws = '' } = await handle.must('register', {
-      spec: toJsonString(RegistrationSpecSchema, spec),
-      audience: me.audience,
-      incarnation: String(me.incarnation),
+    await registerRole(cast, handle, {
+      role: reconciler ? WorkloadRole.EFFECT_RECONCILER : WorkloadRole.EFFECT_EXECUTOR,
+      workloadId: reconciler ? `effect-system:${DEMO_AUTHORITY_SYSTEM}` : handle.name,
+      sinks: [DEMO_SINK],
     });
-    await cast.admin.execute(
-      cast.domainId,
-      { case: 'registerWorkload', value: { possessionJws } },
-      `register ${handle.name}`,
-    );
-  }
-}
-
-async function verifyChain(cast: Cast): Promise<{ entries: number; verified: boolean }> {
-  const audit = cast.auditor.service(AuditService);
-  let entries = 0;
-  let after = { afterSeq: 0n, afterChainHash: new Uint8Array() };
-  for (;;) {
-    const page = await audit.verifyChain({ domainId: cast.domainId, ...after });
-    entries += Number(page.entries);
-    if (!page.verified) return { entries, verified: false };
-    if (page.complete) return { entries, verified: true };
-    after = { afterSeq: page.lastSeq, afterChainHash: new Uint8Array(page.lastChainHash) };
   }
 }

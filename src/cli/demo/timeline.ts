@@ -7,10 +7,16 @@ export interface Step {
   readonly rpc: string;
   readonly outcome: 'ok' | 'refused';
   readonly code: string;
+  /** Of a refusal; of an action that failed, or a provider that told nothing, why. */
   readonly reason: string;
-  readonly effect_id: string;
+  /** What the story is about: one of the two. */
+  readonly effect_id?: string;
+  readonly action_id?: string;
   readonly state: string;
 }
+
+/** What a story is about, as a step names it. */
+export type Subject = 'effect_id' | 'action_id';
 
 /** What a step must come to. */
 export type Expectation =
@@ -24,21 +30,32 @@ export class Timeline {
   private verified: { entries: number; verified: boolean } = { entries: 0, verified: false };
 
   /** @param tell prints one line; undefined: nothing is told */
-  constructor(private readonly tell: ((line: string) => void) | undefined) {}
+  constructor(
+    private readonly tell: ((line: string) => void) | undefined,
+    private readonly subject: Subject = 'effect_id',
+  ) {}
+
+  /** A line above the steps that follow, for people. */
+  scene(title: string): void {
+    if (this.steps.length > 0) this.tell?.('');
+    this.tell?.(title);
+  }
 
   /** Runs one step. A refusal is an outcome; what it must come to is compared. */
   async step(
-    who: Pick<Step, 'name' | 'actor' | 'rpc'> & { readonly effectId?: string },
+    who: Pick<Step, 'name' | 'actor' | 'rpc'> & { readonly effectId?: string; readonly actionId?: string },
     run: () => Promise<Readonly<Record<string, string>>>,
     expected: Expectation,
   ): Promise<Readonly<Record<string, string>>> {
-    const { effectId = '', ...told } = who;
+    const { effectId = '', actionId = effectId, ...told } = who;
     let result: Readonly<Record<string, string>> = {};
     let step: Step;
     let why = '';
     try {
       result = await run();
-      step = { ...told, outcome: 'ok', code: 'OK', reason: '', ...effectOf(result) };
+      const { state = '', reason = '' } = result;
+      const id = result['effectId'] ?? result['actionId'] ?? '';
+      step = { ...told, outcome: 'ok', code: 'OK', reason, [this.subject]: id, state };
     } catch (error) {
       if (!(error instanceof SuretyError)) throw error;
       const { code, reason, metadata, message } = error;
@@ -48,7 +65,7 @@ export class Timeline {
         outcome: 'refused',
         code,
         reason,
-        effect_id: metadata['effect_id'] ?? effectId,
+        [this.subject]: metadata[this.subject] ?? actionId,
         state: metadata['state'] ?? '',
       };
     }
@@ -82,16 +99,13 @@ export class Timeline {
   private print(step: Step, why: string, surprise: string | undefined): void {
     const mark = surprise ? '!' : step.outcome === 'ok' ? '+' : 'x';
     const actor = step.actor.replace(/^spiffe:\/\/[^/]+\//, '');
-    const result = step.outcome === 'ok' ? step.state : `refused: ${step.reason} (${step.code})`;
+    const found = step.reason === '' ? step.state : `${step.state}: ${step.reason}`;
+    const result = step.outcome === 'ok' ? found : `refused: ${step.reason} (${step.code})`;
     this.tell?.(` ${mark} ${step.name}`);
     this.tell?.(`     ${actor.padEnd(22)} ${step.rpc.padEnd(20)} ${result}`);
     if (why !== '') this.tell?.(`     ${''.padEnd(22)} ${why}`);
     if (surprise) this.tell?.(`     expected otherwise: ${surprise}`);
   }
-}
-
-function effectOf(result: Readonly<Record<string, string>>): Pick<Step, 'effect_id' | 'state'> {
-  return { effect_id: result['effectId'] ?? '', state: result['state'] ?? '' };
 }
 
 function differs(step: Step, expected: Expectation): string | undefined {

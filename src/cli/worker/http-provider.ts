@@ -46,7 +46,7 @@ function exchange(
   body?: Buffer,
 ): Promise<Buffer | Doubt> {
   const start = url.startsWith('https:') ? httpsRequest : httpRequest;
-  const signal = AbortSignal.timeout(Math.max(1, timeoutMs));
+  const signal = AbortSignal.timeout(Math.max(1, Math.floor(timeoutMs)));
   return new Promise((resolve) => {
     const fail = (): void => resolve(signal.aborted ? 'timeout' : 'disconnected');
     const request = start(url, { ...options, agent: false, signal }, (response) => {

@@ -86,7 +86,7 @@ function entryOf(step: StepName, actionId: string, error: unknown): WorkerEntry 
 }
 
 /** An action's state and, where it failed, why. */
-export function stateOf(action: Action | undefined): Told {
+export function stateOf(action: Action | undefined): Readonly<Record<string, string>> {
   if (!action) return {};
   const { state, failureReason } = action;
   const reason = failureReason === FailureReason.UNSPECIFIED ? '' : FailureReason[failureReason];

@@ -31,7 +31,7 @@ export async function verifyAction(context: WorkerContext, lease: Lease): Promis
     'AddReceipt',
     actionId,
     () => session.addReceipt(lease, witness),
-    () => ({}),
+    ({ duplicate }) => ({ state: duplicate ? 'duplicate' : 'recorded' }),
   );
   const witnesses = [acceptance.receiptKey, witness.receiptKey];
   const verified = await steps.take(

@@ -46,12 +46,12 @@ export class Worker {
       if (isOfWorker(error)) throw error;
       return false;
     }
-    if (lease) await this.move(lease);
+    if (lease) await this.moveOn(lease);
     return lease !== undefined;
   }
 
-  /** One action, as far as it goes now. */
-  private async move(lease: Lease): Promise<void> {
+  /** Moves one action on, as far as it goes now, under a lease that was taken. */
+  async moveOn(lease: Lease): Promise<void> {
     try {
       await this.stage(lease);
     } catch (error) {
