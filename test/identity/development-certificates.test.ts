@@ -12,11 +12,11 @@ import {
   RENEW_AFTER_MS,
 } from '../../certs/development-certificates.js';
 import { filesOf } from '../../certs/layout.js';
-import { readPem } from '../../src/identity/pem.js';
 import { checkPeer } from '../../src/identity/check-peer.js';
+import { publicKeyOf } from '../../src/identity/jwk.js';
+import { readPem } from '../../src/identity/pem.js';
 import { readTrustBundles } from '../../src/identity/trust-bundles.js';
 import { readTlsMaterial } from '../../src/server/reload.js';
-import { publicKeyOf } from '../../src/identity/jwk.js';
 
 /** Long enough ago that by the real clock a set of then, and the one after it, have expired. */
 const NOW = new Date(Math.floor((Date.now() - RENEW_AFTER_MS - LIFE_MS - 60_000) / 1000) * 1000);
@@ -59,6 +59,7 @@ describe('development certificates (identity.md, Certificates for development)',
       'spiffe://acme.test/harness/planner',
       'spiffe://acme.test/owner/olga',
       'spiffe://acme.test/reconciler/bank',
+      'spiffe://acme.test/worker/courier',
       'spiffe://acme.test/worker/mailer',
       'spiffe://globex.test/executor/payments-a',
       'spiffe://globex.test/harness/planner',
@@ -100,7 +101,7 @@ describe('development certificates (identity.md, Certificates for development)',
       // Subject and authority key identifier.
       for (const oid of ['551d0e', '551d23']) expect(leaf.raw.toString('hex')).toContain(oid);
     }
-    expect(serials.size).toBe(14);
+    expect(serials.size).toBe(15);
   });
 
   it('keep every private key to its owner, and no authority’s at all', async () => {
@@ -114,8 +115,8 @@ describe('development certificates (identity.md, Certificates for development)',
       secrets += 1;
       expect((await stat(join(directory, name))).mode & 0o777).toBe(0o600);
     }
-    // A TLS key each for the service and thirteen callers, and two forms of ten signing keys.
-    expect(secrets).toBe(14 + 20);
+    // A TLS key each for the service and fourteen callers, and two forms of eleven signing keys.
+    expect(secrets).toBe(15 + 22);
     expect(names.map((name) => join(directory, name)).sort()).toEqual(
       [...filesOf(first), join(directory, 'minted.json')].sort(),
     );
@@ -123,7 +124,7 @@ describe('development certificates (identity.md, Certificates for development)',
   });
 
   it('have a signing key, in three forms of one key, for whoever signs', async () => {
-    expect(Object.keys(first.signingKeys)).toHaveLength(10);
+    expect(Object.keys(first.signingKeys)).toHaveLength(11);
     for (const { pem, jwk, publicJwk } of Object.values(first.signingKeys)) {
       const key = publicKeyOf(createPrivateKey(await readFile(pem)));
       const same = createPrivateKey({ key: JSON.parse(await readFile(jwk, 'utf8')), format: 'jwk' });
