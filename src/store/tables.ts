@@ -731,6 +731,7 @@ export const TABLES: { readonly [T in TableName]: TableSpec<Tables[T]> } = {
       revokedAt: 'int8',
       issuedAt: 'int8',
       createdAt: 'int8',
+      incarnation: 'int8',
       statementDigest: 'bytea',
       jws: 'bytea',
       auditSeq: 'int8',

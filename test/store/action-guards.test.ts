@@ -235,6 +235,7 @@ describe('a bounded grant', () => {
     ['max_uses = 77', GUARD],
     ['expires_at = NULL', GUARD],
     ["tools = '{x}'", GUARD],
+    ['incarnation = incarnation + 1', GUARD],
     ["owner_spiffe_id = 'x'", GUARD],
     ['revoked_at = 1', 1],
   ])('only shrinks: %s', async (set, outcome) => {

@@ -26,7 +26,7 @@ export const addBoundedGrant = counted<AddBoundedGrant, BoundedGrantReply>('ordi
     if (stored) return accept({ grant: requireSameGrant(stored, command), duplicate: true });
     requireTimely(draft, command);
     requireWithinScopes(owner, command);
-    const { audience: _a, incarnation: _i, domainId: _d, ...terms } = statement;
+    const { audience: _a, domainId: _d, ...terms } = statement;
     const { seq } = draft.append({
       kind: 'bounded_grant',
       actorSpiffeId: owner.spiffeId,

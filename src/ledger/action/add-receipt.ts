@@ -1,8 +1,11 @@
 import { accept } from '../decision.js';
 import { mergeReads } from '../reads.js';
+import type { Draft } from '../working-set.js';
 import { takeEvent } from './action-event.js';
 import { currentCaller, isParty, partyReads, requireVisible } from './action-callers.js';
 import type { AddReceipt, ReceiptReply } from './commands.js';
+import { MAX_ADDED_BY_LEASEHOLDER, MAX_ADDED_BY_PARTY } from './limits.js';
+import { isLeaseExpired } from './reap.js';
 import { generalReceipt, generalReceiptKey } from './receipts.js';
 import type { ActionRow } from './records.js';
 import { readAction } from './verified-action.js';
@@ -23,7 +26,7 @@ export const addReceipt = counted<AddReceipt, ReceiptReply>('ordinary', {
     const found = readAction(draft, command.actionId);
     requireVisible(found !== undefined && isParty(draft, spiffeId, current, found));
     const action = found as ActionRow;
-    const { receipt, fresh } = generalReceipt(draft, action, command.receipt, spiffeId);
+    const { receipt, fresh } = generalReceipt(draft, action, command.receipt, spiffeId, mostAdded(draft, action, spiffeId));
     if (!fresh) return accept({ action, receipt, duplicate: true });
     const next = takeEvent(
       draft,
@@ -34,3 +37,9 @@ export const addReceipt = counted<AddReceipt, ReceiptReply>('ordinary', {
     return accept({ action: next, receipt, duplicate: false });
   },
 });
+
+/** What settles an action has its place, whatever others have recorded. */
+function mostAdded(draft: Draft, action: ActionRow, spiffeId: string): number {
+  const holds = action.leaseHolder === spiffeId && !isLeaseExpired(action, draft.now);
+  return holds ? MAX_ADDED_BY_LEASEHOLDER : MAX_ADDED_BY_PARTY;
+}

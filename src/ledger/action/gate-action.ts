@@ -20,7 +20,7 @@ import type { ActionRow } from './records.js';
 import { requireApprover } from './rules/approver.js';
 import { requireIndependent } from './rules/approver-independence.js';
 import { grantNotUsable } from './rules/bounded-grant.js';
-import { namedBoundedGrant } from './rules/gate-evidence.js';
+import { approvalExpired, namedBoundedGrant } from './rules/gate-evidence.js';
 import { stateConflict } from './rules/lease.js';
 import { GATE_PASSED } from './states.js';
 import { readAction } from './verified-action.js';
@@ -57,6 +57,7 @@ export const gateAction = counted<GateAction, ReceiptReply>('ordinary', {
     const stored = sameReceipt(draft, action.actionId, 'gate', content);
     if (stored) return accept({ action, receipt: stored, duplicate: true });
     if (action.state !== 'PROPOSED' && action.state !== 'GATED') throw stateConflict(action);
+    requireTimely(draft, action);
     const approver = approverOf(draft, command, action, current);
     const proposer = { spiffeId: action.proposerSpiffeId, keys: action.proposerKeys };
     requireIndependent(approver, proposer, 'proposer');
@@ -96,6 +97,12 @@ function visibleAction(
       (current.as === 'worker' || isParty(draft, command.caller.spiffeId, current, action)),
   );
   return action as ActionRow;
+}
+
+/** A proposal whose time is over is approved by nobody, also before a sweep has come by to end it (I11). */
+function requireTimely(draft: Draft, { state, proposalExpiresAt }: ActionRow): void {
+  const over = state === 'PROPOSED' && proposalExpiresAt !== null && proposalExpiresAt <= draft.now;
+  if (over) throw approvalExpired('proposal_expire_time');
 }
 
 function contentOf(command: GateAction): ReceiptContent {

@@ -30,6 +30,10 @@ export const REAPED_PER_LEASE = 20;
 export const ENDED_PER_LEASE = 20;
 /** General receipts of one action: all of them are read with a view. */
 export const MAX_GENERAL_RECEIPTS = 64;
+/** What `AddReceipt` may fill of it as the leaseholder: one place each is left to the acceptance and the verification. */
+export const MAX_ADDED_BY_LEASEHOLDER = MAX_GENERAL_RECEIPTS - 2;
+/** And as any other party: whoever proposed an action must not be able to keep the leaseholder from settling it. */
+export const MAX_ADDED_BY_PARTY = MAX_GENERAL_RECEIPTS / 2;
 /** Gates of one action. The second already makes its dispatch impossible; more would only fill the store. */
 export const MAX_GATES = 8;
 /** Receipts that `VerifyAction` names. */

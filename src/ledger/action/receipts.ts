@@ -86,6 +86,7 @@ export function generalReceiptKey(actionId: string, receipt: ReceiptContent) {
 /**
  * A general receipt that a call brings: the stored one where it is the same, else a new one, which the next event records.
  *
+ * @param most so many general receipts the action may have with it
  * @throws {Refused} RECEIPT_CONFLICT, RECEIPT_LIMIT_REACHED, FIELD_INVALID
  */
 export function generalReceipt(
@@ -93,11 +94,12 @@ export function generalReceipt(
   action: ActionRow,
   content: ReceiptContent,
   actorSpiffeId: string,
+  most = MAX_GENERAL_RECEIPTS,
 ): { readonly receipt: ActionReceiptRow; readonly fresh: boolean } {
   requireGeneral(content);
   const stored = sameReceipt(draft, action.actionId, 'general', content);
   if (stored) return { receipt: stored, fresh: false };
-  if (action.receiptCount >= MAX_GENERAL_RECEIPTS) {
+  if (action.receiptCount >= most) {
     throw new Refused(refusal('RECEIPT_LIMIT_REACHED', 'The action has as many receipts as it may have.'));
   }
   const receipt = putReceipt(draft, action, {

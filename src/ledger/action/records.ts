@@ -160,6 +160,8 @@ export interface BoundedGrantRow {
   readonly revokedAt: Micros | null;
   readonly issuedAt: Micros;
   readonly createdAt: Micros;
+  /** The store's incarnation that it was signed for: what a restore forgot of its uses is not known any more. */
+  readonly incarnation: bigint;
   /** SHA-256 of the signed payload. */
   readonly statementDigest: Digest;
   /** The token, kept so that it verifies years later. */

@@ -255,6 +255,7 @@ CREATE TABLE bounded_grants (
   revoked_at bigint,
   issued_at bigint NOT NULL,
   created_at bigint NOT NULL,
+  incarnation bigint NOT NULL,
   statement_digest bytea NOT NULL,
   jws bytea NOT NULL,
   audit_seq bigint NOT NULL,
@@ -388,10 +389,12 @@ BEGIN
   IF TG_OP = 'DELETE' OR NEW.uses < OLD.uses
     OR (OLD.revoked_at IS NOT NULL AND (NEW.revoked_at, NEW.uses) IS DISTINCT FROM (OLD.revoked_at, OLD.uses))
     OR (NEW.domain_id, NEW.bounded_grant_id, NEW.owner_spiffe_id, NEW.owner_keys, NEW.signing_key_thumbprint, NEW.sources,
-        NEW.types, NEW.tools, NEW.max_uses, NEW.expires_at, NEW.issued_at, NEW.created_at, NEW.statement_digest, NEW.jws)
+        NEW.types, NEW.tools, NEW.max_uses, NEW.expires_at, NEW.issued_at, NEW.created_at, NEW.incarnation,
+        NEW.statement_digest, NEW.jws)
       IS DISTINCT FROM
        (OLD.domain_id, OLD.bounded_grant_id, OLD.owner_spiffe_id, OLD.owner_keys, OLD.signing_key_thumbprint, OLD.sources,
-        OLD.types, OLD.tools, OLD.max_uses, OLD.expires_at, OLD.issued_at, OLD.created_at, OLD.statement_digest, OLD.jws)
+        OLD.types, OLD.tools, OLD.max_uses, OLD.expires_at, OLD.issued_at, OLD.created_at, OLD.incarnation,
+        OLD.statement_digest, OLD.jws)
   THEN
     RAISE EXCEPTION 'a bounded grant only shrinks' USING ERRCODE = 'restrict_violation';
   END IF;

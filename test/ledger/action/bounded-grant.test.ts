@@ -103,6 +103,18 @@ describe('at the dispatch', () => {
     expect(dispatch(action)).toBe('APPROVAL_EXPIRED grant_expires_at');
   });
 
+  it('what was signed before a restore allows nothing: its uses since the backup are forgotten', () => {
+    const grantId = world.added();
+    const action = held(grantId);
+    const grant = world.store.get('bounded_grants', grantId);
+    if (!grant) throw new Error('no grant');
+    world.store.put('bounded_grants', { ...grant, incarnation: grant.incarnation - 1n });
+    expect(dispatch(action)).toBe('BOUNDED_GRANT_NOT_USABLE incarnation');
+    expect(world.store.get('bounded_grants', grantId)?.uses).toBe(0n);
+    world.store.put('bounded_grants', grant);
+    expect(dispatch(action)).toBe('done');
+  });
+
   it('the evidence names the very expiry of the grant', () => {
     const grantId = world.added();
     const later = Number(world.now + 3n * HOUR);

@@ -68,6 +68,7 @@ describe('a proposal', () => {
     world.advance(MINUTE - 1n);
     expect(expire(action.actionId)).toBe(false);
     world.advance(1n);
+    expect(world.refused(gateAction, world.gate(action))).toBe('APPROVAL_EXPIRED proposal_expire_time');
     expect(expire(action.actionId)).toBe(true);
     expect(expire(action.actionId)).toBe(false);
     expect(expire(forEver.actionId)).toBe(false);

@@ -14,7 +14,7 @@ import {
 } from '../../../src/ledger/action/visible-action.js';
 import { sha256 } from '../../../src/ledger/encoding.js';
 import { Refused } from '../../../src/ledger/run-decision.js';
-import { MINUTE } from '../../../src/ledger/types.js';
+import { HOUR, MINUTE } from '../../../src/ledger/types.js';
 import { Draft } from '../../../src/ledger/working-set.js';
 import { ActionWorld, callerOf, HARNESS, OTHER_WORKER, OWNER, WORKER } from './action-world.js';
 
@@ -92,13 +92,28 @@ describe('a receipt', () => {
     }
   });
 
-  it('is one of at most 64', () => {
+  it('is one of at most 64, of which the parties, the leaseholder and what settles have their parts', () => {
+    const action = world.dispatched();
+    const fill = (by: keyof typeof BY, until: number) => {
+      const first = add(by, action);
+      world.done(addReceipt, first);
+      while (world.action(action.actionId).receiptCount < until) world.done(addReceipt, add(by, action));
+      expect(world.refused(addReceipt, add(by, action))).toBe('RECEIPT_LIMIT_REACHED');
+      expect(world.done(addReceipt, first).duplicate).toBe(true);
+    };
+    fill('harness', 32);
+    expect(world.refused(addReceipt, add('owner', action))).toBe('RECEIPT_LIMIT_REACHED');
+    fill('worker', 62);
+    const accepted = world.done(acceptAction, accept(action)).action;
+    const keys = [accepted.acceptanceReceiptKey ?? ''];
+    expect(world.done(verifyAction, verify(accepted, keys, {})).action.receiptCount).toBe(64);
+  });
+
+  it('of whoever let the lease go is counted with those of the other parties', () => {
     const action = world.heldForDispatch();
-    const first = add('worker', action);
-    world.done(addReceipt, first);
-    for (let i = 1; i < 64; i += 1) world.done(addReceipt, add('worker', action));
+    for (let i = 0; i < 32; i += 1) world.done(addReceipt, add('worker', action));
+    world.advance(HOUR);
     expect(world.refused(addReceipt, add('worker', action))).toBe('RECEIPT_LIMIT_REACHED');
-    expect(world.done(addReceipt, first).duplicate).toBe(true);
   });
 });
 

@@ -15,7 +15,8 @@ export function grantNotUsable(rule: string): Refused {
 
 /**
  * Whether a bounded grant allows the dispatch of an action now (actions.md, Bounded grant and Gate validator): unrevoked,
- * unexpired, in scope, with a use left; and the tool is one that the catalogue knows and does not mark.
+ * unexpired, in scope, with a use left; and the tool is one that the catalogue knows and does not mark. One of an earlier
+ * incarnation allows nothing (effects.md, Restore): the restored store may have forgotten its uses, and its revocation.
  *
  * Needs the read `gateContext` of the action.
  *
@@ -28,6 +29,7 @@ export function requireBoundedGrant(
   grant: BoundedGrantRow,
   evidence: JsonObject,
 ): void {
+  if (grant.incarnation !== draft.facts.incarnation) throw grantNotUsable('incarnation');
   if (grant.revokedAt !== null) throw grantNotUsable('revoked');
   if (grant.expiresAt !== null && draft.now >= grant.expiresAt) throw grantNotUsable('expired');
   const named = evidence.get('grant_expires_at');

@@ -1852,7 +1852,8 @@ export const ActionService: GenService<{
   },
   /**
    * Records a general receipt, by a party, in any state. The same again answers the first with `duplicate`; the same key with
-   * another content RECEIPT_CONFLICT.
+   * another content RECEIPT_CONFLICT. An action has 64 at most: the leaseholder adds up to 62, so that acceptance and
+   * verification have their place, and any other party up to 32.
    *
    * @generated from rpc surety.action.v1.ActionService.AddReceipt
    */

@@ -30,7 +30,7 @@ export type BoundedGrantStatement = Message<"surety.action.v1.BoundedGrantStatem
   audience: string;
 
   /**
-   * The store's incarnation, required.
+   * The store's incarnation, required. After a restore the grant allows nothing: the owner signs another one.
    *
    * @generated from field: int64 incarnation = 2;
    */

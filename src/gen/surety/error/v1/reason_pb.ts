@@ -430,8 +430,9 @@ export enum Reason {
   APPROVER_NOT_INDEPENDENT = 81,
 
   /**
-   * PERMISSION_DENIED. The bounded grant does not allow it. Metadata: `rule`, which is one of `missing`, `revoked`, `expired`,
-   * `exhausted`, `expiry` (the evidence names another one), `source`, `type`, `tool`, `tool_unknown`, `non_grantable`.
+   * PERMISSION_DENIED. The bounded grant does not allow it. Metadata: `rule`, which is one of `missing`, `incarnation`
+   * (it was signed before a restore), `revoked`, `expired`, `exhausted`, `expiry` (the evidence names another one), `source`,
+   * `type`, `tool`, `tool_unknown`, `non_grantable`.
    *
    * @generated from enum value: REASON_BOUNDED_GRANT_NOT_USABLE = 82;
    */
@@ -749,7 +750,8 @@ export enum Reason {
   GATE_INVALID = 165,
 
   /**
-   * FAILED_PRECONDITION. The approval is not good at this time. Metadata: `rule`, the member of the evidence.
+   * FAILED_PRECONDITION. The approval is not good at this time. Metadata: `rule`, the member of the evidence, or
+   * `proposal_expire_time` where it came too late for the proposal.
    *
    * @generated from enum value: REASON_APPROVAL_EXPIRED = 166;
    */
@@ -787,7 +789,8 @@ export enum Reason {
   EFFECT_NOT_BINDABLE = 170,
 
   /**
-   * FAILED_PRECONDITION. The action has as many receipts of the class as it may have. Metadata: none.
+   * FAILED_PRECONDITION. The action has as many receipts of the class as it may have, or as the caller may add to. Metadata:
+   * none.
    *
    * @generated from enum value: REASON_RECEIPT_LIMIT_REACHED = 171;
    */
