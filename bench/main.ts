@@ -1,0 +1,19 @@
+import { BENCH_HELP, BenchUsage, readOptions } from './options.js';
+import { runBenchmark } from './run.js';
+
+/** `npm run bench`. */
+async function main(): Promise<number> {
+  try {
+    const options = readOptions(process.argv.slice(2));
+    if (options.help) {
+      process.stdout.write(`${BENCH_HELP}\n`);
+      return 0;
+    }
+    return await runBenchmark(options);
+  } catch (error) {
+    process.stderr.write(`bench: ${error instanceof Error ? error.message : 'failed'}\n`);
+    return error instanceof BenchUsage ? 2 : 1;
+  }
+}
+
+process.exitCode = await main();

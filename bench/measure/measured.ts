@@ -1,0 +1,26 @@
+import { percentile } from './statistics.js';
+
+/** What one round of load came to. */
+export interface Measured {
+  /** Calls that were answered as they should. */
+  readonly calls: number;
+  readonly elapsedMs: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** What else was noted, by name. */
+  readonly figures?: Readonly<Record<string, number>>;
+}
+
+/** @param latencies of each call, in milliseconds */
+export function measuredOf(latencies: readonly number[], elapsedMs: number): Measured {
+  return {
+    calls: latencies.length,
+    elapsedMs,
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
+  };
+}
+
+export function perSecond({ calls, elapsedMs }: Pick<Measured, 'calls' | 'elapsedMs'>): number {
+  return (calls * 1000) / elapsedMs;
+}

@@ -1,0 +1,41 @@
+import type { Step } from '../measure/interleave.js';
+import type { Pair } from '../measure/statistics.js';
+import type { Plan } from '../plan.js';
+import type { BenchWorld } from '../world/bench-world.js';
+
+/** What a ratio is to reach: bench.md, Ratios to reach. */
+export interface Goal {
+  readonly at: 'least' | 'most';
+  readonly value: number;
+}
+
+/** What a ratio is measured with. */
+export interface RatioContext {
+  readonly world: BenchWorld;
+  readonly plan: Plan;
+  /** Told of each step. */
+  readonly onStep: (step: Step, value: number) => void;
+}
+
+/** What measuring one came to. */
+export interface RatioRun {
+  readonly pairs: readonly Pair[];
+  /** What else was seen, by name with its unit. */
+  readonly figures?: Readonly<Record<string, number>>;
+}
+
+/** One row of the table of bench.md. */
+export interface Ratio {
+  readonly id: string;
+  readonly title: string;
+  /** What the two sides are. */
+  readonly a: string;
+  readonly b: string;
+  /** Of the two sides. */
+  readonly unit: 'per second' | 'ms' | 'MiB';
+  readonly goal: Goal;
+  readonly needsPgbench: boolean;
+  /** What it is measured with, besides rounds and seconds. */
+  readonly settings: Readonly<Record<string, string | number>>;
+  measure(context: RatioContext): Promise<RatioRun>;
+}

@@ -1,0 +1,117 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { constants, loadavg } from 'node:os';
+import path from 'node:path';
+import { type BenchOptions, BenchUsage } from './options.js';
+import { FULL_PLAN, type Plan, QUICK_PLAN } from './plan.js';
+import { NOT_IN_THIS_BUILD } from './ratios/all.js';
+import type { Ratio } from './ratios/ratio.js';
+import { chartOf } from './report/chart.js';
+import { Progress } from './report/progress.js';
+import { type BenchResult, type RatioResult, ratioResult } from './report/result.js';
+import { machineOf, postgresSettings, versionsOf } from './report/surroundings.js';
+import { tableOf } from './report/table.js';
+import { pgbenchVersion } from './sides/pgbench.js';
+import { BATCH_LIMIT, BenchWorld } from './world/bench-world.js';
+import { SERVICE_SETTINGS } from './world/service-process.js';
+import { checkStoredEffects } from './world/stored-effects.js';
+import { Undoing } from './world/undoing.js';
+
+/** Git ignores it. */
+const OUT = 'bench/out';
+/** A machine that does so much else shows it in every number. */
+const QUIET_LOAD = 0.5;
+/** What a shell says of a program that a signal ended: this and the signal's number. */
+const SHELL_SIGNAL_BASE = 128;
+
+/** Runs the benchmark and prints it. @returns the exit code */
+export async function runBenchmark(options: BenchOptions): Promise<number> {
+  await checkPgbench(options.ratios);
+  const undoing = new Undoing();
+  const progress = new Progress();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      void undoing.run().finally(() => process.exit(SHELL_SIGNAL_BASE + constants.signals[signal]));
+    });
+  }
+  try {
+    const result = await measureAll(options, undoing, progress);
+    const file = await write(result);
+    process.stdout.write(options.json ? `${JSON.stringify(result, null, 2)}\n` : `${tableOf(result)}\n`);
+    process.stderr.write(`bench: written to ${file}.json and ${file}.svg\n`);
+    return 0;
+  } finally {
+    await undoing.run();
+  }
+}
+
+/** Said before anything is started. @throws BenchUsage */
+async function checkPgbench(ratios: readonly Ratio[]): Promise<void> {
+  const needing = ratios.filter(({ needsPgbench }) => needsPgbench).map(({ id }) => id);
+  if (needing.length === 0 || (await pgbenchVersion()) !== undefined) return;
+  throw new BenchUsage(
+    `${needing.join(', ')} need pgbench, which is not on the PATH: it comes with PostgreSQL (postgresql-contrib in some ` +
+      'distributions). --only measures those that do without.',
+  );
+}
+
+async function measureAll(options: BenchOptions, undoing: Undoing, progress: Progress): Promise<BenchResult> {
+  const plan = options.quick ? QUICK_PLAN : FULL_PLAN;
+  const loadBefore = loadavg()[0] ?? 0;
+  if (loadBefore > QUIET_LOAD)
+    progress.say(`the machine is busy (load ${loadBefore.toFixed(2)}): numbers will be disturbed`);
+  const started = new Date().toISOString();
+  progress.say('starting Postgres and the service');
+  const world = await BenchWorld.open(undoing, options.profile && path.resolve(options.profile));
+  const postgres = await postgresSettings(world.sql);
+  const versions = await versionsOf(world.sql);
+  const ratios: RatioResult[] = [];
+  for (const [i, ratio] of options.ratios.entries()) {
+    const where = `${i + 1} of ${options.ratios.length}: ${ratio.id}`;
+    ratios.push(await measureOne(ratio, where, world, plan, progress, versions));
+  }
+  progress.end();
+  return {
+    benchmark: 'surety',
+    started,
+    finished: new Date().toISOString(),
+    quick: plan.quick,
+    machine: machineOf(loadBefore),
+    versions,
+    settings: {
+      rounds: plan.rounds,
+      seconds_per_round: plan.seconds,
+      batch_limit: BATCH_LIMIT,
+      ...SERVICE_SETTINGS,
+      ...Object.fromEntries(Object.entries(postgres).map(([name, value]) => [`postgres_${name}`, value])),
+    },
+    ratios,
+    not_in_this_build: NOT_IN_THIS_BUILD,
+  };
+}
+
+async function measureOne(
+  ratio: Ratio,
+  where: string,
+  world: BenchWorld,
+  plan: Plan,
+  progress: Progress,
+  versions: Readonly<Record<string, string>>,
+): Promise<RatioResult> {
+  progress.say(`${where}, loading`);
+  const run = await ratio.measure({
+    world,
+    plan,
+    onStep: (step, value) => progress.step(where, plan.rounds, step, value, ratio.unit),
+  });
+  await checkStoredEffects(world);
+  return ratioResult(ratio, run, plan, versions);
+}
+
+/** @returns the path of what was written, without its ending */
+async function write(result: BenchResult): Promise<string> {
+  await mkdir(OUT, { recursive: true });
+  const file = path.join(OUT, result.started.replaceAll(/[:.]/g, '-'));
+  await writeFile(`${file}.json`, `${JSON.stringify(result, null, 2)}\n`);
+  await writeFile(`${file}.svg`, chartOf(result));
+  return file;
+}

@@ -1,0 +1,203 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { toBinary } from '@bufbuild/protobuf';
+import pg from 'pg';
+import { AdminSession } from '../../src/cli/client/admin-session.js';
+import { registerWorkload } from '../../src/cli/client/register-workload.js';
+import { Channel } from '../../src/cli/client/service-client.js';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
+import { RegistrationSpecSchema, WorkloadRole } from '../../src/gen/surety/identity/v1/workload_pb.js';
+import { createSigningKey, type SigningKey } from '../../src/identity/sign.js';
+import { auditCodec } from '../../src/lane/audit-codec.js';
+import { bootstrap } from '../../src/store/bootstrap.js';
+import { migrate } from '../../src/store/migrate.js';
+import { serviceRole } from '../../src/store/migrate-roles.js';
+import type { LaneOrder } from '../lane/messages.js';
+import type { LoadOrder, RegistrationText } from '../load/messages.js';
+import { Child } from '../measure/child.js';
+import { type BenchCertificates, mintCertificates } from './certificates.js';
+import {
+  DOMAIN,
+  executorSpiffeId,
+  HARNESSES,
+  harnessSpiffeId,
+  OPERATOR,
+  SERVICE,
+  SERVICE_DOMAIN,
+  SINK,
+  UNCHAINED_DOMAIN,
+} from './names.js';
+import { ServiceProcess } from './service-process.js';
+import { publishEvents, raiseServiceLimit, setUpDomain } from './set-up-domain.js';
+import { readSql } from './sql.js';
+import { Undoing } from './undoing.js';
+
+/** The service's own default; the lane without RPC has the same. */
+export const BATCH_LIMIT = 128;
+
+/** A Postgres, a service on it with two domains, and the processes that make load. */
+export class BenchWorld {
+  /** By what is stored since the beginning, for `stored-effects.ts`. */
+  reserved = 0;
+  readonly events: Record<string, readonly (readonly string[])[]> = {};
+  private current: ServiceProcess | undefined;
+
+  private constructor(
+    readonly postgres: EmbeddedPostgres,
+    readonly sql: pg.Client,
+    readonly folder: string,
+    private readonly certificates: BenchCertificates,
+    private readonly operatorKey: SigningKey,
+    readonly load: Child<LoadOrder>,
+    readonly lane: Child<LaneOrder>,
+    private readonly undoing: Undoing,
+    private readonly profile: string | undefined,
+  ) {}
+
+  /** @param profile where the CPU profiles of service, lane and load go, if any are wanted */
+  static async open(undoing: Undoing, profile?: string): Promise<BenchWorld> {
+    const folder = await mkdtemp(path.join(tmpdir(), 'surety-bench-'));
+    undoing.add(() => rm(folder, { recursive: true, force: true }));
+    const postgres = await startEmbeddedPostgres({
+      dataDir: path.join(folder, 'postgres'),
+      removeWhenDone: true,
+    });
+    undoing.add(() => postgres.stop());
+    const sql = new pg.Client({ connectionString: postgres.url });
+    await sql.connect();
+    undoing.add(() => sql.end());
+    const certificates = await mintCertificates(path.join(folder, 'certificates'));
+    const operatorKey = createSigningKey();
+    await prepareDatabase(postgres.url, sql, operatorKey);
+    const load = Child.start<LoadOrder>('load/load-main.js', profile);
+    undoing.add(() => load.stop());
+    const lane = Child.start<LaneOrder>('lane/lane-main.js', profile);
+    undoing.add(() => lane.stop());
+    const world = new BenchWorld(
+      postgres,
+      sql,
+      folder,
+      certificates,
+      operatorKey,
+      load,
+      lane,
+      undoing,
+      profile,
+    );
+    await world.startService();
+    await world.setUp();
+    await world.connect();
+    return world;
+  }
+
+  get service(): ServiceProcess {
+    if (!this.current) throw new Error('there is no service');
+    return this.current;
+  }
+
+  /** Ends the service and starts another one, which has served nothing yet. */
+  async restartService(): Promise<void> {
+    await this.current?.stop();
+    await this.startService();
+  }
+
+  /** Connects the load to the service, with a registration that is fresh. */
+  async connect(): Promise<void> {
+    const registration = await this.registerExecutor();
+    await this.load.send({
+      kind: 'open',
+      target: this.service.target,
+      harnesses: HARNESSES.map((harness) => this.certificates.identity(harnessSpiffeId(DOMAIN, harness))),
+      executor: this.certificates.identity(executorSpiffeId(DOMAIN)),
+      registration,
+    });
+    await this.lane.send({
+      kind: 'open',
+      url: this.postgres.url,
+      role: serviceRole,
+      batchLimit: BATCH_LIMIT,
+    });
+  }
+
+  private async startService(): Promise<void> {
+    this.current = await ServiceProcess.start(this.postgres.url, this.certificates, this.profile);
+    const { current } = this;
+    this.undoing.add(() => current.stop());
+  }
+
+  private async setUp(): Promise<void> {
+    const operator = this.channel(OPERATOR);
+    const admin = new AdminSession(operator, this.operatorKey);
+    try {
+      await raiseServiceLimit(admin);
+      for (const domainId of [DOMAIN, UNCHAINED_DOMAIN]) {
+        await setUpDomain(admin, domainId);
+        const events: string[][] = [];
+        for (const harness of HARNESSES) {
+          const channel = this.channel(harnessSpiffeId(domainId, harness));
+          events.push(await publishEvents(channel, harness));
+          channel.close();
+        }
+        this.events[domainId] = events;
+      }
+    } finally {
+      operator.close();
+    }
+  }
+
+  private async registerExecutor(): Promise<RegistrationText> {
+    const spiffeId = executorSpiffeId(DOMAIN);
+    const [operator, executor] = [this.channel(OPERATOR), this.channel(spiffeId)];
+    try {
+      const session = await registerWorkload(
+        new AdminSession(operator, this.operatorKey),
+        executor,
+        operator,
+        {
+          domainId: DOMAIN,
+          spiffeId,
+          role: WorkloadRole.EFFECT_EXECUTOR,
+          workloadId: 'payments',
+          sinks: [SINK],
+        },
+      );
+      const pem = session.key.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+      return {
+        spec: Buffer.from(toBinary(RegistrationSpecSchema, session.registration)).toString('base64'),
+        signingKey: pem,
+        audience: session.service.audience,
+        incarnation: String(session.service.incarnation),
+      };
+    } finally {
+      operator.close();
+      executor.close();
+    }
+  }
+
+  private channel(spiffeId: string): Channel {
+    const { certificate, key, roots } = this.certificates.identity(spiffeId);
+    return new Channel(this.service.target, {
+      certificate: Buffer.from(certificate),
+      key: Buffer.from(key),
+      roots: Buffer.from(roots),
+    });
+  }
+}
+
+async function prepareDatabase(url: string, sql: pg.Client, operatorKey: SigningKey): Promise<void> {
+  await migrate({ url });
+  await bootstrap({
+    url,
+    audience: SERVICE,
+    serviceDomainId: SERVICE_DOMAIN,
+    operator: {
+      spiffeId: OPERATOR,
+      signingKeyJwk: operatorKey.publicKey.jwk,
+      signingKeyThumbprint: operatorKey.publicKey.thumbprint,
+    },
+    commandId: 'bootstrap',
+    codec: auditCodec,
+  });
+  await sql.query(await readSql('baseline.sql'));
+}
