@@ -51,14 +51,15 @@ export async function demo(args: readonly string[]): Promise<number> {
   const json = args.includes('--json');
   const tell = json ? undefined : (line: string): void => void process.stdout.write(`${line}\n`);
   const timeline = new Timeline(tell, story.subject);
-  const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
-  // As root, Postgres runs as another user, who has to get through to its folder.
-  await chmod(state, 0o711);
-  const undoing = new Undoing();
+  // Before there is anything that a signal could leave behind.
   const interrupted = new Promise<Interruption>((resolve) => {
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const)
       process.once(signal, () => resolve(signal));
   });
+  const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
+  // As root, Postgres runs as another user, who has to get through to its folder.
+  await chmod(state, 0o711);
+  const undoing = new Undoing();
   const playing = play(story, state, timeline, tell, undoing);
   let stoppedBy: Interruption | undefined;
   try {

@@ -94,7 +94,8 @@ const CONDUCTS: readonly ProviderConduct[] = [
   ...(['honest', 'honest', 'honest', 'loses_answer', 'late', 'wrong_digest'] as const),
   ...(['false_done', 'refuses', 'retryable', 'loses_request'] as const),
 ];
-const WORKERS = 8;
+/** More where there are more actions: a batch takes in whoever waits. */
+const WORKERS = ACTIONS > 1_000 ? 64 : 8;
 /** Each step kills so often before and so often after it. */
 const DEATH = 0.03;
 const LOSS = 0.06;
@@ -117,7 +118,7 @@ describe('workers that die anywhere, with answers that are lost', () => {
         const began = performance.now();
         const names = Array.from({ length: ACTIONS }, (_, n) => n);
         // Payloads of different lengths: the provider's conduct is by its request's.
-        await eachOf(names, 16, (n) => {
+        await eachOf(names, 2 * WORKERS, (n) => {
           const text = JSON.stringify({ tool_name: 'mail.send', text: 'x'.repeat(n % 97) });
           return parties.gated({ source: `${prefix}${n % 8}`, payload: Uint8Array.from(Buffer.from(text)) });
         });

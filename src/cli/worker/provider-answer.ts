@@ -5,8 +5,6 @@ import type { Doubt, ProviderAnswer } from './provider.js';
 /** A receipt's external id has at most so many octets; the provider's id becomes one. */
 const MAX_ID_OCTETS = 256;
 
-const DOUBTS: Readonly<Record<string, Doubt>> = { pending: 'pending', unknown: 'unknown' };
-
 /**
  * Reads an answer of the provider: a JSON object with `execution_digest`, which must be the one that was asked about,
  * `status` (`done`, `refused`, `pending` or `unknown`), `id` for the first two, and optionally `retryable`. The HTTP status is
@@ -22,9 +20,7 @@ export function readAnswer(body: Buffer, executionDigest: Uint8Array): ProviderA
     return doubt('unreadable');
   }
   const [status, id, retryable = false] = ['status', 'id', 'retryable'].map((name) => answer.get(name));
-  if (typeof status !== 'string') return doubt('unreadable');
-  const open = DOUBTS[status];
-  if (open !== undefined) return doubt(open);
+  if (status === 'pending' || status === 'unknown') return doubt(status);
   if (typeof id !== 'string' || !isId(id) || typeof retryable !== 'boolean') return doubt('unreadable');
   const answerDigest = digest(body);
   if (status === 'done') return { is: 'done', id, answerDigest };

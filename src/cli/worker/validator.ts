@@ -13,7 +13,7 @@ export interface DispatchView {
 
 /** A validator's judgement. */
 export type Judgement =
-  /** It may be sent; good for so many milliseconds of the store's clock. */
+  /** It may be sent; good for so many milliseconds of the store's clock, an hour at most. */
   | { readonly verdict: 'send'; readonly goodForMs: number }
   /** Not now: the action is handed out again later. */
   | { readonly verdict: 'wait' }
@@ -24,6 +24,8 @@ export type Judgement =
 export type Validator = (view: DispatchView) => Judgement | Promise<Judgement>;
 
 const MAX_DETAIL_OCTETS = 512;
+/** A judgement outlives no lease, and no lease an hour. */
+const MAX_GOOD_FOR_MS = 3_600_000;
 
 /** Lets everything be sent that the service lets be dispatched. */
 export const noValidator: Validator = () => ({ verdict: 'send', goodForMs: 60_000 });
@@ -42,7 +44,11 @@ export async function judge(validator: Validator, view: DispatchView): Promise<J
 function isJudgement(value: unknown): value is Judgement {
   if (typeof value !== 'object' || value === null || !('verdict' in value)) return false;
   const { verdict, goodForMs, detail } = value as Record<string, unknown>;
-  if (verdict === 'send') return Number.isSafeInteger(goodForMs) && (goodForMs as number) > 0;
+  if (verdict === 'send') {
+    return (
+      Number.isSafeInteger(goodForMs) && (goodForMs as number) > 0 && (goodForMs as number) <= MAX_GOOD_FOR_MS
+    );
+  }
   if (verdict === 'refuse') {
     return typeof detail === 'string' && detail !== '' && Buffer.byteLength(detail) <= MAX_DETAIL_OCTETS;
   }
