@@ -98,13 +98,15 @@ async function measureOne(
   versions: Readonly<Record<string, string>>,
 ): Promise<RatioResult> {
   progress.say(`${where}, loading`);
+  world.costs.take();
   const run = await ratio.measure({
     world,
     plan,
     onStep: (step, value) => progress.step(where, plan.rounds, step, value, ratio.unit),
   });
   await checkStoredEffects(world);
-  return ratioResult(ratio, run, plan, versions);
+  const figures = { ...run.figures, ...world.costs.take() };
+  return ratioResult(ratio, { ...run, figures }, plan, versions);
 }
 
 /** @returns the path of what was written, without its ending */

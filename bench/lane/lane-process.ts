@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { auditCodec } from '../../src/lane/audit-codec.js';
 import { Faults } from '../../src/lane/faults.js';
@@ -6,6 +5,7 @@ import { Lanes } from '../../src/lane/lanes.js';
 import { type ReserveEffectCommand, reserveEffect } from '../../src/ledger/effect/reserve-effect.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import type { Caller } from '../../src/ledger/types.js';
+import { newId } from '../../src/rpc/new-id.js';
 import { ConnectionPool } from '../../src/store/connection-pool.js';
 import { type Measured, measuredOf } from '../measure/measured.js';
 import {
@@ -50,7 +50,7 @@ export class LaneProcess {
       codec: auditCodec,
       faults: new Faults(undefined),
       observer: figures.observer,
-      laneId: `bench-${randomBytes(8).toString('hex')}`,
+      laneId: newId('lane'),
       queueLimit: QUEUE_LIMIT,
       batchLimit,
     });
@@ -67,6 +67,7 @@ export class LaneProcess {
     let at = 0;
     await turn();
     figures.take();
+    const usage = process.cpuUsage();
     const started = performance.now();
     const deadline = started + order.seconds * 1000;
     let last = started;
@@ -84,7 +85,8 @@ export class LaneProcess {
     };
     await Promise.all(Array.from({ length: order.callers }, caller));
     if (latencies.length === 0) throw new Error('there were no commands to run');
-    return { ...measuredOf(latencies, last - started), figures: figures.take() };
+    const measured = measuredOf(latencies, last - started, process.cpuUsage(usage));
+    return { ...measured, figures: figures.take() };
   }
 }
 
@@ -97,7 +99,7 @@ function commandsOf({ domainId, grants, events }: LaneReserveOrder): ReserveEffe
     const grantId = `${grants.name}-${i}`;
     return {
       domainId,
-      commandId: `cmd_${randomBytes(12).toString('hex')}`,
+      commandId: newId('cmd'),
       caller: callers[harness] as Caller,
       eventId: ofHarness[Math.floor(i / HARNESSES.length) % ofHarness.length] ?? '',
       grantId,
@@ -111,8 +113,8 @@ function commandsOf({ domainId, grants, events }: LaneReserveOrder): ReserveEffe
       repeatable: false,
       reservationTtl: null,
       executionDeadline: null,
-      effectId: `eff_${randomBytes(12).toString('hex')}`,
-      decisionId: `dec_${randomBytes(12).toString('hex')}`,
+      effectId: newId('eff'),
+      decisionId: newId('dec'),
     };
   });
 }

@@ -36,6 +36,7 @@ export function runLoad(
   keep?: Keep,
 ): Promise<Measured> {
   const latencies: number[] = [];
+  const usage = process.cpuUsage();
   const started = performance.now();
   const deadline = started + seconds * 1000;
   let last = started;
@@ -47,7 +48,7 @@ export function runLoad(
       if (running > 0) return;
       if (failure) reject(failure);
       else if (latencies.length === 0) reject(new Error('there were no calls to make'));
-      else resolve(measuredOf(latencies, last - started));
+      else resolve(measuredOf(latencies, last - started, process.cpuUsage(usage)));
     };
     const next = (at: number): void => {
       const source = sources[at] as CallSource;

@@ -40,6 +40,10 @@ export class Child<Order extends object> {
     return measured;
   }
 
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
   async stop(): Promise<void> {
     const { child } = this;
     if (child.exitCode !== null || child.signalCode !== null) return;

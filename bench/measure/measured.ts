@@ -7,17 +7,27 @@ export interface Measured {
   readonly elapsedMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** Processor time of the measuring process during the round, in milliseconds. */
+  readonly ownMs: number;
   /** What else was noted, by name. */
   readonly figures?: Readonly<Record<string, number>>;
 }
 
-/** @param latencies of each call, in milliseconds */
-export function measuredOf(latencies: readonly number[], elapsedMs: number): Measured {
+/**
+ * @param latencies of each call, in milliseconds
+ * @param usage from `process.cpuUsage` over the round
+ */
+export function measuredOf(
+  latencies: readonly number[],
+  elapsedMs: number,
+  usage: NodeJS.CpuUsage,
+): Measured {
   return {
     calls: latencies.length,
     elapsedMs,
     p50Ms: percentile(latencies, 0.5),
     p99Ms: percentile(latencies, 0.99),
+    ownMs: (usage.user + usage.system) / 1000,
   };
 }
 

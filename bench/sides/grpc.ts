@@ -8,6 +8,10 @@ export const LOAD_CLIENT =
   'a process of its own: HTTP/2 frames over node:tls, requests encoded beforehand (bench/load/grpc-connection.ts), ' +
   'one connection for each of four harnesses';
 
+/** What a call over gRPC goes through, and what makes it. */
+const TIERS = ['service', 'postgres'];
+const LOAD = 'load client';
+
 /** `ReserveEffect` over mutual TLS. */
 export class ReserveSide {
   private readonly grants: GrantLoader;
@@ -33,7 +37,9 @@ export class ReserveSide {
   private async run(seconds: number, grants: Awaited<ReturnType<GrantLoader['load']>>): Promise<Measured> {
     const { world, callers, keep } = this;
     const events = world.events[DOMAIN] ?? [];
-    const measured = await world.load.measure({ kind: 'reserve', callers, seconds, grants, events, keep });
+    const order = { kind: 'reserve', callers, seconds, grants, events, keep } as const;
+    const round = (): Promise<Measured> => world.load.measure(order);
+    const measured = await world.costs.during('ReserveEffect', TIERS, LOAD, round);
     this.grants.note(measured);
     return measured;
   }
@@ -41,10 +47,12 @@ export class ReserveSide {
 
 /** A call that does nothing, of the same service with the same client. */
 export function measureEmpty(world: BenchWorld, callers: number, seconds: number): Promise<Measured> {
-  return world.load.measure({ kind: 'empty', callers, seconds });
+  const round = (): Promise<Measured> => world.load.measure({ kind: 'empty', callers, seconds });
+  return world.costs.during('Health/Check', TIERS, LOAD, round);
 }
 
 /** `StartExecution` of what was reserved and kept before; ends when that is used up. */
 export function measureStart(world: BenchWorld, callers: number, seconds: number): Promise<Measured> {
-  return world.load.measure({ kind: 'start', callers, seconds });
+  const round = (): Promise<Measured> => world.load.measure({ kind: 'start', callers, seconds });
+  return world.costs.during('StartExecution', TIERS, LOAD, round);
 }

@@ -24,7 +24,9 @@ export class LaneSide {
     const { world, callers, chain, domainId } = this;
     const events = world.events[domainId] ?? [];
     const order = { kind: 'reserve', domainId, callers, seconds, grants, events, chain } as const;
-    const measured = await world.lane.measure(order);
+    const round = (): Promise<Measured> => world.lane.measure(order);
+    const name = chain ? 'lane' : 'lane without chain';
+    const measured = await world.costs.during(name, ['postgres'], 'its process', round);
     this.grants.note(measured);
     this.figures = measured.figures ?? {};
     return measured;

@@ -39,7 +39,7 @@ export class Pgbench {
 
   /** @returns transactions per second, without the time that connecting takes. @throws Error where one failed */
   async rate(seconds: number): Promise<number> {
-    const stdout = await this.run(seconds, []);
+    const { stdout } = await this.run(seconds, []);
     const tps = Number(/^tps = ([\d.]+)/m.exec(stdout)?.[1]);
     if (!(tps > 0)) throw new Error('pgbench did not say how fast it was');
     this.lastRate = tps;
@@ -57,8 +57,14 @@ export class Pgbench {
     }
   }
 
-  private async run(seconds: number, further: readonly string[]): Promise<string> {
+  private async run(seconds: number, further: readonly string[]): Promise<{ stdout: string; calls: number }> {
     const round = await this.loadGrants(seconds);
+    return this.world.costs.during('function', ['postgres'], 'pgbench', () =>
+      this.pgbench(seconds, round, further),
+    );
+  }
+
+  private async pgbench(seconds: number, round: number, further: readonly string[]) {
     const { stdout, stderr } = await run(
       'pgbench',
       [
@@ -69,7 +75,8 @@ export class Pgbench {
       { env: environmentOf(this.world.postgres.url) },
     );
     if (/aborted/.test(stdout + stderr)) throw new Error('a transaction of pgbench failed');
-    return stdout;
+    const calls = Number(/^number of transactions actually processed: (\d+)/m.exec(stdout)?.[1] ?? 0);
+    return { stdout, calls };
   }
 
   private async loadGrants(seconds: number): Promise<number> {

@@ -16,6 +16,8 @@ import { serviceRole } from '../../src/store/migrate-roles.js';
 import type { LaneOrder } from '../lane/messages.js';
 import type { LoadOrder, RegistrationText } from '../load/messages.js';
 import { Child } from '../measure/child.js';
+import { Costs } from '../measure/costs.js';
+import { familyTimeMs, processTimeMs } from '../measure/processor-time.js';
 import { type BenchCertificates, mintCertificates } from './certificates.js';
 import {
   DOMAIN,
@@ -41,6 +43,11 @@ export class BenchWorld {
   /** By what is stored since the beginning, for `stored-effects.ts`. */
   reserved = 0;
   readonly events: Record<string, readonly (readonly string[])[]> = {};
+  /** Processor time of a call on each tier. What prepares a round is not in it: the children read theirs by themselves. */
+  readonly costs = new Costs(() => ({
+    postgres: () => familyTimeMs(this.postgres.pid),
+    service: () => processTimeMs(this.service.pid),
+  }));
   private current: ServiceProcess | undefined;
 
   private constructor(

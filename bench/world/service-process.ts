@@ -61,6 +61,10 @@ export class ServiceProcess {
     return process_;
   }
 
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
   /** Resident memory in MiB; Linux alone says it. */
   residentMib(): number {
     const status = readFileSync(`/proc/${this.child.pid}/status`, 'utf8');
