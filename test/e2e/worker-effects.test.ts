@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { toJsonString } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WorkerSession } from '../../src/cli/client/worker-session.js';
 import { digest, type WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { FakeProvider, type ProviderConduct } from '../../src/cli/demo/fake-provider.js';
 import { executionRequest } from '../../src/cli/worker/execution-request.js';
@@ -14,8 +15,15 @@ import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { RegistrationSpecSchema } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { ActionParties, DELIVERY, OWNER, WORKER } from '../support/action-parties.js';
 import { runCommand } from '../support/command-process.js';
-import { AUDITOR, type E2eWorld, EXECUTOR_A, openE2eWorld } from '../support/e2e-world.js';
-import { Killed, makeWorker } from '../support/worker-fleet.js';
+import { AUDITOR, type E2eWorld, EXECUTOR_A, openE2eWorld, refusedWith } from '../support/e2e-world.js';
+import {
+  FLEET_POLICY,
+  type Interception,
+  intercepted,
+  Killed,
+  lostAnswer,
+  makeWorker,
+} from '../support/worker-fleet.js';
 
 // actions.md, With an effect: one dispatch, one effect, one trail; and what the reference worker makes of answers.
 
@@ -29,6 +37,7 @@ beforeAll(async () => {
   executor = await world.executor();
   provider = await FakeProvider.start((body) => ({
     conduct: (/conduct=(\w+)/.exec(body)?.[1] ?? 'honest') as ProviderConduct,
+    lateMs: 4_000,
   }));
 }, 60_000);
 afterAll(async () => {
@@ -142,6 +151,22 @@ describe('an action that carries an effect', () => {
     expect((await parties.owner.look(actionId)).attemptCount).toBe(0);
   });
 
+  test('is not sent where the lease was over before it could be, and the effect is cancelled', async () => {
+    const { actionId, effectId } = await withEffect('honest');
+    let slept = 0;
+    const hook = (at: 'before' | 'after', step: StepName): void => {
+      if (at === 'after' && step === 'BeginDispatch') slept = FLEET_POLICY.leaseMs;
+    };
+    const clock = (): number => performance.now() + slept;
+    expect((await work(actionId, { hook, clock })).slice(3)).toEqual([
+      'StartExecution EXECUTING',
+      'AcknowledgeTerminal CANCELLED',
+      'FailAction FAILED',
+    ]);
+    expect(requestsOf(await parties.owner.look(actionId))).toBe(0);
+    expect(await effectOf(effectId)).toMatchObject({ state: EffectState.CANCELLED });
+  });
+
   test('is worked on by `surety worker` with the files of an executor beside its own', async () => {
     const { actionId, effectId } = await withEffect('honest');
     const folder = mkdtempSync(path.join(tmpdir(), 'surety-executor-'));
@@ -193,6 +218,46 @@ describe('an action that carries an effect', () => {
   );
 });
 
+describe('BeginDispatch without an answer', () => {
+  /** A worker that waits for nothing but the test clock. */
+  const patience = { sendings: 1 };
+  const through = (around: Interception) =>
+    new WorkerSession(intercepted(parties.worker.channel, around), parties.worker.registration, patience);
+
+  test('that was done leaves only looking: nothing is sent', async () => {
+    const { actionId } = (await parties.gated(proposal('honest'))).action;
+    const session = through(async (method, call) => {
+      const answer = await call();
+      if (method === 'beginDispatch') throw lostAnswer();
+      return answer;
+    });
+    const steps = await work(actionId, { session });
+    expect(steps.slice(2, 5)).toEqual([
+      'BeginDispatch',
+      'DeferLeased DISPATCHED',
+      'DeferObservation DISPATCHED',
+    ]);
+    const action = await parties.owner.look(actionId);
+    expect(action).toMatchObject({ failureReason: FailureReason.OBSERVATIONS_EXHAUSTED, attemptCount: 1 });
+    expect([steps.includes('Send done'), requestsOf(action)]).toEqual([false, 0]);
+  });
+
+  test('that was not done, and comes after the lease was given away, is refused; another lease dispatches', async () => {
+    const { actionId } = (await parties.gated(proposal('honest'))).action;
+    let late: (() => Promise<unknown>) | undefined;
+    const session = through(async (method, call) => {
+      if (method !== 'beginDispatch') return call();
+      late = call;
+      throw lostAnswer();
+    });
+    expect((await work(actionId, { session })).slice(2)).toEqual(['BeginDispatch', 'DeferLeased GATED']);
+    expect(await refusedWith(late?.() ?? Promise.resolve())).toMatchObject({ reason: 'LEASE_LOST' });
+    await world.advance(61_000);
+    expect((await work(actionId)).at(-1)).toBe('CompleteAction COMPLETED');
+    expect(requestsOf(await parties.owner.look(actionId))).toBe(1);
+  });
+});
+
 describe('a provider that lies or is silent', () => {
   test.each([
     ['wrong_digest', ActionState.COMPLETED, FailureReason.UNSPECIFIED],
@@ -201,7 +266,8 @@ describe('a provider that lies or is silent', () => {
     ['refuses', ActionState.FAILED, FailureReason.WORKER],
   ] as const)('(%s) is believed nothing that a reading does not show', async (conduct, state, reason) => {
     const { action } = await parties.gated(proposal(conduct));
-    await work(action.actionId, { policy: { providerTimeoutMs: 200 } });
+    // Readings are not late, however slow the machine.
+    await work(action.actionId, { policy: { providerTimeoutMs: conduct === 'late' ? 1_500 : 10_000 } });
     const ended = await parties.owner.look(action.actionId);
     expect(ended).toMatchObject({ state, failureReason: reason });
     expect(requestsOf(ended)).toBe(1);

@@ -47,13 +47,15 @@ export interface WorkerParts {
   readonly executor?: WorkloadSession;
   readonly hook?: StepHook;
   readonly tell?: (entry: WorkerEntry) => void;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly clock?: () => number;
 }
 
 /** A worker as `surety worker` makes it, in this process. */
 export function makeWorker(parts: WorkerParts): Worker {
   const { session, providerUrl, scope, policy, validator = noValidator, executor, hook, tell } = parts;
+  const { clock = () => performance.now() } = parts;
   const steps = new Steps(tell, hook);
-  const clock = (): number => performance.now();
   return new Worker({
     ...{ session, validator, steps, clock },
     provider: new HttpProvider(new URL(providerUrl)),
@@ -84,10 +86,11 @@ export async function registerWorkers(
   return sessions;
 }
 
-/** A connection that loses answers: some calls are not made, some are made and not answered. */
-export function lossy(channel: Channel, random: () => number, share: number): Channel {
-  const lost = (): SuretyError =>
-    new SuretyError('UNAVAILABLE', '', 'the answer was lost', {}, [], undefined);
+/** What is done in place of a call; `call` makes it. */
+export type Interception = (method: string, call: () => Promise<unknown>) => Promise<unknown>;
+
+/** A connection whose calls somebody else has in hand. */
+export function intercepted(channel: Channel, around: Interception): Channel {
   return new Proxy(channel, {
     get(target, name) {
       if (name !== 'service') return Reflect.get(target, name);
@@ -95,18 +98,28 @@ export function lossy(channel: Channel, random: () => number, share: number): Ch
         const methods = target.service(service) as Record<string, (...args: unknown[]) => Promise<unknown>>;
         return new Proxy(methods, {
           get: (of, method: string) => {
-            const call = of[method];
-            return async (...args: unknown[]) => {
-              const chance = random();
-              if (chance < share / 3) throw lost();
-              const answer = await call?.(...args);
-              if (chance < share) throw lost();
-              return answer;
-            };
+            const call = of[method] as (typeof methods)[string];
+            return (...args: unknown[]) => around(method, () => call(...args));
           },
         });
       };
     },
+  });
+}
+
+/** What a client is told where an answer did not come. */
+export function lostAnswer(): SuretyError {
+  return new SuretyError('UNAVAILABLE', '', 'the answer was lost', {}, [], undefined);
+}
+
+/** A connection that loses answers: some calls are not made, some are made and not answered. */
+export function lossy(channel: Channel, random: () => number, share: number): Channel {
+  return intercepted(channel, async (_, call) => {
+    const chance = random();
+    if (chance < share / 3) throw lostAnswer();
+    const answer = await call();
+    if (chance < share) throw lostAnswer();
+    return answer;
   });
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What the provider makes of a request. */
 export type ProviderConduct =
@@ -25,6 +26,8 @@ export interface ProviderBehaviour {
   readonly conduct: ProviderConduct;
   /** So many readings say `pending` before the outcome shows. */
   readonly pendingReads?: number;
+  /** How late a late answer comes, in milliseconds; {@link LATE_MS} unless given. */
+  readonly lateMs?: number;
 }
 
 /** What the provider knows of one execution digest. */
@@ -38,7 +41,7 @@ export interface ProviderRecord {
   behaviour: ProviderBehaviour;
 }
 
-/** How late a late answer comes, in milliseconds; whoever waits for one has a shorter patience. */
+/** Later than a short patience lasts, in milliseconds. */
 const LATE_MS = 400;
 
 /** An outside system over HTTP, on this machine, that counts what it is asked to do, and can be as unreliable as real ones. */
@@ -103,7 +106,7 @@ export class FakeProvider {
     }
     if (conduct !== 'false_done') record.done += 1;
     if (conduct === 'loses_answer') return void response.destroy();
-    if (conduct === 'late') await new Promise((resolve) => setTimeout(resolve, LATE_MS));
+    if (conduct === 'late') await sleep(behaviour.lateMs ?? LATE_MS);
     const digest = conduct === 'wrong_digest' ? '0'.repeat(key.length) : key;
     answer(response, 200, { execution_digest: digest, status: 'done', id: idOf(key) });
   }
