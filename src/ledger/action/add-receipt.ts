@@ -26,7 +26,8 @@ export const addReceipt = counted<AddReceipt, ReceiptReply>('ordinary', {
     const found = readAction(draft, command.actionId);
     requireVisible(found !== undefined && isParty(draft, spiffeId, current, found));
     const action = found as ActionRow;
-    const { receipt, fresh } = generalReceipt(draft, action, command.receipt, spiffeId, mostAdded(draft, action, spiffeId));
+    const most = mostAdded(draft, action, spiffeId);
+    const { receipt, fresh } = generalReceipt(draft, action, command.receipt, spiffeId, most);
     if (!fresh) return accept({ action, receipt, duplicate: true });
     const next = takeEvent(
       draft,
