@@ -177,6 +177,7 @@ class ExportCheck {
   private domainId: string | undefined;
   private archive: ArchiveHeader | undefined;
   private effects = 0;
+  private readonly effectIds = new Set<string>();
   private number = 0;
   private ended = false;
 
@@ -224,6 +225,9 @@ class ExportCheck {
       archive === undefined || archive.afterSeq === 0n
         ? genesis
         : { seq: archive.afterSeq, chainHash: archive.afterChainHash };
+    if (archive?.afterSeq === 0n && !sameDigest(archive.afterChainHash, genesis.chainHash)) {
+      this.find('NOT_CONTINUED');
+    }
     this.verifier = new ChainVerifier(expected, (entry) => this.decode(entry), start);
   }
 
@@ -245,7 +249,12 @@ class ExportCheck {
   private effect({ effectId, record, recordDigest }: ExportEffect): void {
     this.effects += 1;
     const parsed = parseArchivedRecord(record);
-    if (parsed?.effect.effectId !== effectId || !isWholeRecord(parsed, recordDigest)) {
+    const again = this.effectIds.size === this.effectIds.add(effectId).size;
+    if (
+      again ||
+      parsed?.effect.effectId !== effectId ||
+      !isWholeRecord(parsed, recordDigest, this.domainId ?? '')
+    ) {
       return this.find('RECORD_MISMATCH', undefined, effectId);
     }
     for (const { seq, leafHash } of parsed.entries) this.claims.leaves.set(seq, leafHash);

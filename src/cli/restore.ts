@@ -32,6 +32,7 @@ PREPARED may have been done since. So, with SURETY_MIGRATION_URL (or SURETY_DATA
   - every domain is frozen, its policy revision and revocation epoch are bumped: grants, entitlements, events and
     registrations from before are stale
   - every PREPARED effect becomes UNKNOWN, for an independent reconciler to settle
+  - every governed action that is GATED or DISPATCHED ends as ambiguous; approvals and bounded grants from before are void
   - everything that is in flight is listed
 
 Stop all services first: it refuses while it sees one connected. The schema must be this program's; surety migrate
@@ -41,7 +42,7 @@ It is safe to run it again, at any time: that is another restore, with another i
 can start, cancel or expire what it has not come to yet, and --resume goes on where it was.
 
   --dry-run        changes nothing, and lists what is in flight
-  --json           one JSON object a line: restore, domain, effect, done
+  --json           one JSON object a line: restore, domain, effect, action, done
   --resume         goes on with a restore that was interrupted, in the incarnation that it has begun. Only on the very
                    database on which it was interrupted: one that was brought back once more needs a restore of its own
   --while-serving  goes on although services are connected; they notice by themselves`;

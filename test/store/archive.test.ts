@@ -3,10 +3,17 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { archiveDomain } from '../../src/cli/archive/archive-domain.js';
+import {
+  type ArchivedRecord,
+  encodeArchivedRecord,
+  parseArchivedRecord,
+} from '../../src/cli/archive/archived-record.js';
 import { auditVerify } from '../../src/cli/audit-verify.js';
 import { expireEffect } from '../../src/ledger/effect/expire-effect.js';
 import { reserveEffect, type ReserveEffectCommand } from '../../src/ledger/effect/reserve-effect.js';
-import type { EffectRow } from '../../src/ledger/effect/records.js';
+import type { EffectRow, TransitionRow } from '../../src/ledger/effect/records.js';
+import { effectRecordDigest } from '../../src/ledger/effect/tombstone.js';
+import { sha256 } from '../../src/ledger/encoding.js';
 import { DAY } from '../../src/ledger/types.js';
 import {
   acknowledgeCall,
@@ -51,6 +58,14 @@ afterAll(async () => {
   await world.close();
   await rm(folder, { recursive: true, force: true });
 });
+
+type Mutable<Row> = { -readonly [Column in keyof Row]: Row[Column] };
+
+/** A record in the hands of somebody who changes it. */
+interface ChangedRecord extends Omit<ArchivedRecord, 'effect' | 'receipts'> {
+  readonly effect: Mutable<EffectRow>;
+  readonly receipts: Mutable<TransitionRow>[];
+}
 
 interface Settled {
   readonly command: ReserveEffectCommand;
@@ -267,6 +282,54 @@ describe('the archival', () => {
       await writeFile(forged, changed);
       expect((await verify([forged])).status, what).toBe(1);
     }
+    await rm(forged);
+  });
+
+  // Whoever changes an effect's record writes its digest anew; what the log says of the effect stays as it is.
+  test.each<[string, (record: ChangedRecord) => void]>([
+    ['a request digest', ({ effect }) => (effect.requestDigest = sha256('another'))],
+    ['a sink', ({ effect }) => (effect.sink = 'another')],
+    ['an event', ({ effect }) => (effect.eventId = 'another')],
+    ['a grant', ({ effect }) => (effect.grantId = 'another')],
+    ['a decision', ({ effect }) => (effect.decisionId = 'another')],
+    ['who settled it', ({ effect }) => (effect.stateSource = 'restore')],
+    ['an attempt', ({ effect }) => (effect.attemptId = 'another')],
+    ['a receipt that is gone', ({ receipts }) => receipts.pop()],
+    ['all receipts gone', ({ receipts }) => receipts.splice(0)],
+    ['a receipt twice', ({ receipts }) => receipts.push(receipts[0] as TransitionRow)],
+    [
+      "a receipt's registration",
+      ({ receipts: [receipt] }) => Object.assign(receipt ?? {}, { registrationId: 'x' }),
+    ],
+    [
+      "a receipt's proof",
+      ({ receipts: [receipt] }) => Object.assign(receipt ?? {}, { proof: Buffer.from('e30.e30.') }),
+    ],
+  ])('a record that was forged together with its digest is found: %s', async (_, change) => {
+    const text = await readFile((await files())[0] as string, 'utf8');
+    const lines = text.split('\n');
+    const at = lines.findIndex((line) => line.startsWith('{"effect_id"'));
+    const line = JSON.parse(lines[at] as string) as { record: string; record_digest: string };
+    const record = parseArchivedRecord(line.record) as ChangedRecord;
+    change(record);
+    line.record = encodeArchivedRecord(record);
+    line.record_digest = effectRecordDigest(record.effect, record.receipts).toString('hex');
+    const forged = path.join(os.tmpdir(), `${freshId('forged')}.jsonl`);
+    await writeFile(forged, lines.with(at, JSON.stringify(line)).join('\n'));
+    const { printed } = await verify([forged]);
+    await rm(forged);
+    expect(printed[0]).toContain('RECORD_MISMATCH');
+  });
+
+  test('an effect that stands twice in a file is found, and a beginning that the log has not', async () => {
+    const text = await readFile((await files())[0] as string, 'utf8');
+    const lines = text.split('\n');
+    const forged = path.join(os.tmpdir(), `${freshId('forged')}.jsonl`);
+    await writeFile(forged, lines.toSpliced(1, 0, lines[1] as string).join('\n'));
+    expect((await verify([forged])).printed[0]).toContain('RECORD_MISMATCH');
+    const hash = /"after_chain_hash":"[0-9a-f]{64}"/;
+    await writeFile(forged, text.replace(hash, `"after_chain_hash":"${'0'.repeat(64)}"`));
+    expect((await verify([forged])).printed[0]).toContain('NOT_CONTINUED');
     await rm(forged);
   });
 

@@ -1,4 +1,8 @@
-import { decodeEntryRecord } from './entry-record.js';
+import { fromBinary } from '@bufbuild/protobuf';
+import { DsseEnvelopeSchema } from '../../gen/surety/effect/v1/proof_pb.js';
+import { decodeBase64url } from '../../identity/base64url.js';
+import { effectIdentity } from '../../ledger/effect/effect-identity.js';
+import { decodeEntryRecord, type EntryRecord } from './entry-record.js';
 import { leafHash } from '../../ledger/audit/chain.js';
 import { effectRecordDigest } from '../../ledger/effect/tombstone.js';
 import type { EffectRow, TransitionRow } from '../../ledger/effect/records.js';
@@ -67,37 +71,93 @@ export function parseArchivedRecord(text: string): ArchivedRecord | undefined {
 }
 
 /**
- * Whether a record holds together by itself: its digest, the receipts' evidence, and that its row and receipts say what its
- * entries of the log say. That those are the log's is for whoever has the log.
+ * Whether a record holds together by itself: its digest, the receipts' evidence and proofs, and that its row and receipts say
+ * what its entries of the log say, none of them missing. That those are the log's is for whoever has the log; of a row's
+ * columns that no entry names only the file's own digest speaks.
  *
  * @param digest what the record's line says
+ * @param domainId whose effect it is
  */
-export function isWholeRecord(record: ArchivedRecord, digest: Digest): boolean {
+export function isWholeRecord(record: ArchivedRecord, digest: Digest, domainId: string): boolean {
   const { effect, receipts, entries } = record;
   if (!sameDigest(effectRecordDigest(effect, receipts), digest)) return false;
-  if (receipts.some(({ evidence, evidenceDigest }) => !sameDigest(sha256(evidence), evidenceDigest)))
-    return false;
-  const said = entries.map(({ entry, leafHash: leaf }) =>
-    sameDigest(leafHash(entry), leaf) ? decodeEntryRecord(entry) : undefined,
-  );
+  const said: EntryRecord[] = [];
+  for (const { entry, leafHash: leaf } of entries) {
+    const one = sameDigest(leafHash(entry), leaf) ? decodeEntryRecord(entry) : undefined;
+    if (one === undefined) return false;
+    said.push(one);
+  }
+  return isWholeRow(record, said, domainId) && areWholeReceipts(effect, receipts, said);
+}
+
+function isWholeRow(
+  { effect, entries }: ArchivedRecord,
+  said: readonly EntryRecord[],
+  domainId: string,
+): boolean {
+  const [first, last] = [said[0], said.at(-1)];
   const inOrder = said.every(
-    (one, i) => one?.effectId === effect.effectId && one.step === BigInt(i + 1) && one.fence === effect.fence,
+    (one, i) =>
+      one.effectId === effect.effectId &&
+      one.step === BigInt(i + 1) &&
+      one.fence === effect.fence &&
+      one.sink === effect.sink &&
+      sameDigest(one.identityDigest, effect.identityDigest),
   );
-  const last = said.at(-1);
-  const first = entries[0];
   return (
     inOrder &&
+    first !== undefined &&
+    last !== undefined &&
+    sameDigest(effectIdentity({ ...effect, domainId }), effect.identityDigest) &&
+    first.eventId === effect.eventId &&
+    first.grantId === effect.grantId &&
+    first.decisionId === effect.decisionId &&
+    sameDigest(entries[0]?.leafHash, effect.reserveLeaf) &&
+    entries[0]?.seq === effect.reserveSeq &&
     BigInt(said.length) === effect.step &&
-    last?.state === effect.state &&
-    entries.at(-1)?.seq === effect.lastSeq &&
-    first?.seq === effect.reserveSeq &&
-    sameDigest(first.leafHash, effect.reserveLeaf) &&
-    receipts.every((receipt) => {
-      const step = said[Number(receipt.step) - 1];
+    last.state === effect.state &&
+    last.source === effect.stateSource &&
+    last.attemptId === (effect.attemptId ?? '') &&
+    entries.at(-1)?.seq === effect.lastSeq
+  );
+}
+
+/** Each step that a workload proved has its one receipt, with that evidence and that proof; and there are no others. */
+function areWholeReceipts(
+  effect: EffectRow,
+  receipts: readonly TransitionRow[],
+  said: readonly EntryRecord[],
+): boolean {
+  const proved = said.filter(({ proofDigest }) => proofDigest.length > 0);
+  const ofStep = new Map(receipts.map((receipt) => [receipt.step, receipt]));
+  return (
+    ofStep.size === receipts.length &&
+    receipts.length === proved.length &&
+    proved.every((step) => {
+      const receipt = ofStep.get(step.step);
       return (
-        sameDigest(step?.evidenceDigest, receipt.evidenceDigest) &&
-        sameDigest(step?.proofDigest, receipt.statementDigest)
+        receipt !== undefined &&
+        receipt.effectId === effect.effectId &&
+        receipt.registrationId === step.registrationId &&
+        (receipt.late || receipt.toState === step.state) &&
+        sameDigest(step.evidenceDigest, receipt.evidenceDigest) &&
+        sameDigest(sha256(receipt.evidence), receipt.evidenceDigest) &&
+        sameDigest(step.proofDigest, receipt.statementDigest) &&
+        sameDigest(provedDigest(receipt), receipt.statementDigest)
       );
     })
   );
+}
+
+/** SHA-256 of the statement in a proof's bytes; undefined where they are no proof. */
+function provedDigest({ proof, proofEncoding }: TransitionRow): Digest | undefined {
+  if (proofEncoding === 'jws') {
+    const payload = decodeBase64url(proof.toString('latin1').split('.')[1] ?? '');
+    return payload && sha256(payload);
+  }
+  try {
+    return sha256(fromBinary(DsseEnvelopeSchema, proof).payload);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,13 +1,24 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { type AuditEntry, AuditEntrySchema } from '../../gen/surety/audit/v1/entry_pb.js';
-import { EffectState as WireState } from '../../gen/surety/effect/v1/effect_pb.js';
+import { EffectState as WireState, StateSource as WireSource } from '../../gen/surety/effect/v1/effect_pb.js';
 
 /** What an entry of the log says of an effect, as far as an archived record is held against it. */
 export interface EntryRecord {
   readonly effectId: string;
   readonly step: bigint;
   readonly state: string | undefined;
+  /** Who brought it to that state, as a row of the store says it. */
+  readonly source: string | undefined;
   readonly fence: bigint;
+  readonly attemptId: string;
+  readonly sink: string;
+  readonly identityDigest: Uint8Array;
+  /** The registration that acted; empty: none did. */
+  readonly registrationId: string;
+  /** Of a reservation alone: what it rests on. */
+  readonly eventId: string;
+  readonly grantId: string;
+  readonly decisionId: string;
   readonly evidenceDigest: Uint8Array;
   readonly proofDigest: Uint8Array;
 }
@@ -22,6 +33,11 @@ export function decodeEntryRecord(entry: Uint8Array): EntryRecord | undefined {
   }
   const { effect } = decoded;
   if (!effect) return undefined;
-  const { effectId, step, toState, fence, evidenceDigest, proofDigest } = effect;
-  return { effectId, step, state: WireState[toState], fence, evidenceDigest, proofDigest };
+  const { toState, source, outputSink, ...same } = effect;
+  return {
+    ...same,
+    state: WireState[toState],
+    source: WireSource[source]?.toLowerCase(),
+    sink: outputSink,
+  };
 }

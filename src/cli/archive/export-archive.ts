@@ -63,7 +63,7 @@ export async function exportArchive(
           const recordDigest = effectRecordDigest(record.effect, record.receipts);
           const { effectId } = record.effect;
           // What contradicts itself or the log is for a person to look at, and must not keep the others.
-          if (!isWholeRecord(record, recordDigest)) {
+          if (!isWholeRecord(record, recordDigest, domainId)) {
             corrupt.push(effectId);
             continue;
           }
