@@ -15,8 +15,8 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The lookups of a statement that an index answers by the domain alone. */
-async function byDomainAlone(text: string): Promise<string[]> {
+/** The lines of the plan that a connection makes once. */
+async function planOf(text: string): Promise<string[]> {
   await world.admin.query(`PREPARE looked_at AS ${text}`);
   const { rows: types } = await world.admin.query(
     "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = 'looked_at'",
@@ -27,7 +27,12 @@ async function byDomainAlone(text: string): Promise<string[]> {
     `EXPLAIN (COSTS OFF) EXECUTE looked_at (${Array.from({ length: count }, () => 'NULL').join(', ')})`,
   );
   await world.admin.query('DEALLOCATE looked_at');
-  const lines = rows.map((row) => (row['QUERY PLAN'] as string).trim());
+  return rows.map((row) => (row['QUERY PLAN'] as string).trim());
+}
+
+/** The lookups of a statement that an index answers by the domain alone. */
+async function byDomainAlone(text: string): Promise<string[]> {
+  const lines = await planOf(text);
   return lines.filter((line, i) => {
     const condition = lines[i + 1] ?? '';
     return (
@@ -48,4 +53,26 @@ describe.each(['./sql/gather.sql', './sql/gather-actions.sql'])('%s', (file) => 
   test.each([...loadStatements(file)])('%s', async (_, text) => {
     expect(await byDomainAlone(text)).toEqual([]);
   });
+});
+
+// What is due is a range of an index: a sweep that looks at all that is not due costs more each second the more there is of it.
+const dueStatements = [...loadStatements('./sql/queries/sweep.sql')].filter(([, text]) =>
+  text.includes('surety_now'),
+);
+
+test('every kind of thing that time moves has its sweep', () => {
+  expect(dueStatements.map(([name]) => name)).toEqual([
+    'late_prepared_effects',
+    'lost_executions',
+    'expired_proposals',
+    'expired_action_leases',
+    'unobservable_actions',
+  ]);
+});
+
+test.each(dueStatements)('%s: what is due, and nothing else', async (_, text) => {
+  const lines = await planOf(text);
+  const filters = lines.filter((line) => line.startsWith('Filter:'));
+  expect(filters.filter((line) => /surety_now|<=/.test(line))).toEqual([]);
+  expect(lines.filter((line) => /^Index Cond: .*<=/.test(line))).toHaveLength(1);
 });

@@ -1,11 +1,12 @@
 -- Candidates of the sweeps: found outside of any lane, judged again inside of one. Per domain, so that each lookup is a
--- range of its index.
+-- range of its index. The clock is read once, in a subquery: it is volatile, and compared as it is would be read for each
+-- row that is not due, which are most.
 
 -- name: late_prepared_effects
 SELECT d.domain_id, e.effect_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT effect_id FROM effects
-  WHERE domain_id = d.domain_id AND state = 'PREPARED' AND start_before <= surety_now()
+  WHERE domain_id = d.domain_id AND state = 'PREPARED' AND start_before <= (SELECT surety_now())
   ORDER BY start_before LIMIT $1
 ) AS e
 
@@ -24,7 +25,7 @@ CROSS JOIN LATERAL (
 SELECT d.domain_id, e.effect_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT effect_id FROM effects
-  WHERE domain_id = d.domain_id AND state = 'EXECUTING' AND lost_at <= surety_now()
+  WHERE domain_id = d.domain_id AND state = 'EXECUTING' AND lost_at <= (SELECT surety_now())
   ORDER BY lost_at LIMIT $1
 ) AS e
 
@@ -32,7 +33,7 @@ CROSS JOIN LATERAL (
 SELECT d.domain_id, a.action_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT action_id FROM actions
-  WHERE domain_id = d.domain_id AND state = 'PROPOSED' AND proposal_expires_at <= surety_now()
+  WHERE domain_id = d.domain_id AND state = 'PROPOSED' AND proposal_expires_at <= (SELECT surety_now())
   ORDER BY proposal_expires_at LIMIT $1
 ) AS a
 
@@ -40,7 +41,7 @@ CROSS JOIN LATERAL (
 SELECT d.domain_id, a.action_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT action_id FROM actions
-  WHERE domain_id = d.domain_id AND lease_token IS NOT NULL AND lease_expires_at <= surety_now()
+  WHERE domain_id = d.domain_id AND lease_token IS NOT NULL AND lease_expires_at <= (SELECT surety_now())
   ORDER BY lease_expires_at LIMIT $1
 ) AS a
 
@@ -49,6 +50,6 @@ CROSS JOIN LATERAL (
 SELECT d.domain_id, a.action_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT action_id FROM actions
-  WHERE domain_id = d.domain_id AND state = 'DISPATCHED' AND lease_token IS NULL AND observation_deadline <= surety_now()
+  WHERE domain_id = d.domain_id AND state = 'DISPATCHED' AND lease_token IS NULL AND observation_deadline <= (SELECT surety_now())
   ORDER BY observation_deadline LIMIT $1
 ) AS a
