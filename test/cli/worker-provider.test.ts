@@ -107,14 +107,14 @@ describe('a provider over HTTP', () => {
 
   test('is sent the exact bytes with the digest as idempotency key, and asked by it', async () => {
     const seen: string[] = [];
-    const provider = await serving(async (request, response) => {
+    const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
       let body = '';
       for await (const chunk of request) body += String(chunk);
-      seen.push(
-        `${request.method} ${request.url} ${request.headers['idempotency-key'] ?? ''} ${body}`.trim(),
-      );
+      const { method = '', url = '', headers } = request;
+      seen.push([method, url, headers['idempotency-key'] ?? '', body].join(' ').trim());
       response.end(answer({ status: 'done', id: 'm-1' }));
-    });
+    };
+    const provider = await serving((request, response) => void receive(request, response));
     expect(await provider.send(Buffer.from('{"a": 1}'), DIGEST, 5_000)).toMatchObject({ is: 'done' });
     expect(await provider.read(DIGEST, 5_000.5)).toMatchObject({ is: 'done' });
     expect(seen).toEqual([`POST /base/executions ${HEX} {"a": 1}`, `GET /base/executions/${HEX}`]);

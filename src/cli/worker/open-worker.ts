@@ -27,7 +27,7 @@ const DEVELOPMENT_WORKER = 'spiffe://acme.test/worker/mailer';
 /** A worker with its connections. */
 export interface OpenWorker {
   readonly worker: Worker;
-  close(): void;
+  readonly close: () => void;
 }
 
 /**

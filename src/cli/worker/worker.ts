@@ -71,7 +71,10 @@ export class Worker {
         return verifyAction(this.context, lease);
       case ActionState.VERIFIED:
         return completeAction(this.context, lease);
-      default:
+      case ActionState.UNSPECIFIED:
+      case ActionState.PROPOSED:
+      case ActionState.COMPLETED:
+      case ActionState.FAILED:
         throw new Error(`leased in state ${ActionState[lease.action.state]}`);
     }
   }
