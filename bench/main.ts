@@ -16,4 +16,6 @@ async function main(): Promise<number> {
   }
 }
 
+// Whoever reads may go; what was started is ended all the same.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 process.exitCode = await main();

@@ -2,7 +2,7 @@ import type { BenchResult, RatioResult } from './result.js';
 
 const ROW_HEIGHT = 44;
 const TOP = 72;
-const LEFT = 410;
+const LEFT = 500;
 /** Pixels from nothing to the goal. */
 const GOAL_WIDTH = 260;
 const WIDTH = LEFT + 2 * GOAL_WIDTH + 110;

@@ -51,6 +51,10 @@ export class ServiceProcess {
       // Its log goes where the progress goes: standard output is the result's alone.
       stdio: ['ignore', process.stderr, process.stderr],
     });
+    // Whatever ends the benchmark: nobody else would end it.
+    const orphaned = (): void => void child.kill('SIGKILL');
+    process.once('exit', orphaned);
+    child.once('exit', () => process.off('exit', orphaned));
     const process_ = new ServiceProcess(child, target);
     try {
       await process_.untilReady(admin);
