@@ -105,7 +105,7 @@ export function textReport(write: WriteLine, dryRun: boolean): RestoreReport {
   };
 }
 
-const STATE_WIDTH = 'PREPARED, now UNKNOWN'.length;
+const STATE_WIDTH = 'DISPATCHED, now FAILED'.length;
 
 function stateText({ state, outcome }: RestoredEffect, dryRun: boolean): string {
   if (typeof outcome !== 'string') return outcome.refused;
@@ -139,7 +139,7 @@ function summary(counts: RestoreCounts, dryRun: boolean): string[] {
     '1. Start the service. What is EXECUTING goes to UNKNOWN by itself at its execution deadline.',
     '2. Find out from the systems outside what was done after the backup; the request digests above are theirs to compare.',
     '3. Register reconcilers anew, and let them settle everything that is UNKNOWN. That works while the domain is frozen.',
-    '4. Put entitlements again and issue new grants: those from before are stale.',
+    '4. Put entitlements again and issue new grants: those from before are stale. Owners sign bounded grants anew.',
     '5. Only then: surety admin unfreeze --domain <domain> --reason <text>. Until it is done nothing new begins, and no',
     '   nonce is consumed; wait at least as long as the carriers of nonces that were spent after the backup are good for.',
   ];
