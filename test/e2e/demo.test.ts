@@ -148,7 +148,7 @@ describe('surety demo', () => {
 
   test('exits 1 and says what went otherwise: executors whose clocks are an hour ahead', async () => {
     const demo = startDemo(['--json'], shiftedClock(3_600_000, 'workload'));
-    await partsOf(demo);
+    await expect.poll(() => readdirSync(temporary).length, { timeout: 60_000 }).toBe(1);
     const state = stateOf();
     const { code, out, err } = await demo.ended;
     expect(code).toBe(1);

@@ -1,3 +1,4 @@
+import { calculateJwkThumbprint, type JWK } from 'jose';
 import { createHash, createPublicKey } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { inspectLeaf } from '../../src/identity/certificate.js';
@@ -24,7 +25,7 @@ function rejectionOf(uris: string | readonly string[], spec: CertificateSpec = {
 }
 
 describe('leaf rules (identity.md, The connection)', () => {
-  it.each<KeyKind>(['ec', 'rsa', 'ed25519'])('reads a right leaf with a key of kind %s', (keyKind) => {
+  it.each<KeyKind>(['ec', 'rsa', 'ed25519'])('reads a right leaf with a key of kind %s', async (keyKind) => {
     const notBefore = new Date('2031-02-03T04:05:06Z');
     const notAfter = new Date('2055-06-07T08:09:10Z');
     const leaf = authority.leaf(SPIFFE_ID, {
@@ -41,6 +42,7 @@ describe('leaf rules (identity.md, The connection)', () => {
       publicKeySha256: createHash('sha256')
         .update(leaf.key.publicKey.export({ type: 'spki', format: 'der' }))
         .digest(),
+      publicKeyThumbprint: await calculateJwkThumbprint(leaf.key.publicKey.export({ format: 'jwk' }) as JWK),
       serial: '00feed',
       notBeforeMicros: BigInt(notBefore.getTime()) * 1000n,
       notAfterMicros: BigInt(notAfter.getTime()) * 1000n,

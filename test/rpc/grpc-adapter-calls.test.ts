@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf';
+import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { EffectService } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
@@ -129,7 +130,8 @@ describe('a unary call', () => {
     // No reason: nobody knows yet what became of it.
     expect(result).toMatchObject({ code: 'DEADLINE_EXCEEDED', reason: undefined });
     await until(() => rpc.ended.length === 1, 'the end of the call');
-    expect(rpc.ended).toMatchObject([{ code: 4 }]);
+    // Whichever comes first: the deadline by the service's clock, or that the caller went away at its own.
+    expect([status.DEADLINE_EXCEEDED, status.CANCELLED]).toContain(rpc.ended[0]?.code);
     expect(rpc.adapter.activeCalls).toBe(1);
     release();
     await until(() => committed && rpc.adapter.activeCalls === 0, 'the end of the command');
