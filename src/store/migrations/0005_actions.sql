@@ -130,6 +130,9 @@ CREATE INDEX actions_of_proposer ON actions (domain_id, proposer_spiffe_id, prop
 -- actions are handed out, so that what is not ready, held, ended or out of scope is never read, however much there is of it.
 CREATE INDEX actions_unleased ON actions (domain_id, state, source, type, next_attempt_at, created_at, action_id)
   WHERE lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED');
+-- The same for whoever takes any action, in the order of turns alone.
+CREATE INDEX actions_turn ON actions (domain_id, state, next_attempt_at, created_at, action_id)
+  WHERE lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED');
 -- What the sweeps look for.
 CREATE INDEX actions_leased ON actions (domain_id, lease_expires_at, action_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX actions_proposed ON actions (domain_id, proposal_expires_at) WHERE state = 'PROPOSED' AND proposal_expires_at IS NOT NULL;

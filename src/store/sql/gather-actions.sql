@@ -57,6 +57,7 @@ CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= 
 -- name: ready_actions
 -- What each scope has next: of every pair of source and type in it, the first that are ready, and of these the first. The
 -- pairs are walked from one to the next in the index, so that neither what is not ready nor what is out of scope is read.
+-- A scope without a limit needs no pairs, however many there are: it has an index in the order of turns.
 -- $2 source, or how it begins; $3 whether exactly; $4 types, $5 actions, $6 states, each a list as text; $7 how many.
 WITH clock AS MATERIALIZED (
   SELECT greatest(surety_now(), (SELECT last_time FROM domain_heads WHERE domain_id = $1)) AS now
@@ -67,7 +68,17 @@ SELECT t.* FROM (
   CROSS JOIN LATERAL (
     SELECT c.action_id FROM (
       SELECT a.action_id, a.next_attempt_at, a.created_at
-      FROM unnest(CASE WHEN k.ids = '{}' THEN k.states::text[] ELSE '{}' END) AS s(state)
+      FROM unnest(CASE WHEN k.ids = '{}' AND k.source = '' AND NOT k.exact AND k.types = '{}' THEN k.states::text[] ELSE '{}' END) AS s(state)
+      CROSS JOIN LATERAL (
+        SELECT action_id, next_attempt_at, created_at FROM actions
+        WHERE domain_id = $1 AND state = s.state
+          AND lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED')
+          AND next_attempt_at <= (SELECT now FROM clock)
+        ORDER BY next_attempt_at, created_at, action_id LIMIT $7::integer
+      ) AS a
+      UNION ALL
+      SELECT a.action_id, a.next_attempt_at, a.created_at
+      FROM unnest(CASE WHEN k.ids = '{}' AND NOT (k.source = '' AND NOT k.exact AND k.types = '{}') THEN k.states::text[] ELSE '{}' END) AS s(state)
       CROSS JOIN LATERAL (
         WITH RECURSIVE pairs AS (
           (
@@ -123,7 +134,17 @@ SELECT t.* FROM (
   CROSS JOIN LATERAL (
     SELECT c.action_id FROM (
       SELECT a.action_id, a.next_attempt_at, a.created_at
-      FROM unnest(CASE WHEN k.ids = '{}' THEN k.states::text[] ELSE '{}' END) AS s(state)
+      FROM unnest(CASE WHEN k.ids = '{}' AND k.source = '' AND NOT k.exact AND k.types = '{}' THEN k.states::text[] ELSE '{}' END) AS s(state)
+      CROSS JOIN LATERAL (
+        SELECT action_id, next_attempt_at, created_at FROM actions
+        WHERE domain_id = $1 AND state = s.state
+          AND lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED')
+          AND next_attempt_at <= (SELECT now FROM clock)
+        ORDER BY next_attempt_at, created_at, action_id LIMIT $7::integer
+      ) AS a
+      UNION ALL
+      SELECT a.action_id, a.next_attempt_at, a.created_at
+      FROM unnest(CASE WHEN k.ids = '{}' AND NOT (k.source = '' AND NOT k.exact AND k.types = '{}') THEN k.states::text[] ELSE '{}' END) AS s(state)
       CROSS JOIN LATERAL (
         WITH RECURSIVE pairs AS (
           (
