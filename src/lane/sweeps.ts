@@ -72,15 +72,28 @@ export class Sweeps {
     await this.round?.catch(() => undefined);
   }
 
+  /** Each sweep on its own: one that fails, or takes too long, holds up no other. */
   private async sweep(): Promise<SweepRound> {
-    const changed =
-      (await this.run('late_prepared_effects', expireEffect)) +
-      (await this.run('prepared_effects_of_ended_grants', expireEffect)) +
-      (await this.run('lost_executions', loseExecutor)) +
-      (await this.run('expired_proposals', expireProposal)) +
-      (await this.run('expired_action_leases', reapLease)) +
-      (await this.run('unobservable_actions', reapLease));
-    await this.parts.housekeeping();
+    const failures: unknown[] = [];
+    let changed = 0;
+    const attempt = async (work: () => Promise<number>): Promise<void> => {
+      try {
+        changed += await work();
+      } catch (error) {
+        failures.push(error);
+      }
+    };
+    await attempt(() => this.run('late_prepared_effects', expireEffect));
+    await attempt(() => this.run('prepared_effects_of_ended_grants', expireEffect));
+    await attempt(() => this.run('lost_executions', loseExecutor));
+    await attempt(() => this.run('expired_proposals', expireProposal));
+    await attempt(() => this.run('expired_action_leases', reapLease));
+    await attempt(() => this.run('unobservable_actions', reapLease));
+    await attempt(async () => {
+      await this.parts.housekeeping();
+      return 0;
+    });
+    if (failures.length > 0) throw failures[0];
     return { changed };
   }
 
