@@ -28,8 +28,9 @@ const STATEMENTS: Readonly<Record<CallKind, number>> = {
   execute_command: 5,
 };
 
+/** The first, the middle and the last of those between two statements: `test/fault/lane-seams.test.ts` has them all. */
 function seamsOf(statements: number): string[] {
-  const within = Array.from({ length: statements - 1 }, (_, i) => `in-commit-${i + 1}`);
+  const within = [1, Math.floor(statements / 2), statements - 1].map((i) => `in-commit-${i}`);
   return ['after-gather', 'after-decide', ...within, 'before-commit', 'after-commit'];
 }
 

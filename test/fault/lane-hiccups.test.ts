@@ -20,8 +20,8 @@ import { expectSound } from './store-invariants.js';
 
 // architecture.md, "The lane": two replicas, one hot domain, connections dropped at random.
 
-/** A minute shows it well; a third of it keeps the suite short. `SURETY_TEST_HICCUP_SECONDS=60` for the whole. */
-const SECONDS = Number(process.env['SURETY_TEST_HICCUP_SECONDS'] ?? 25);
+/** A minute shows it well; a part of it keeps the suite short. `SURETY_TEST_HICCUP_SECONDS=60` for the whole. */
+const SECONDS = Number(process.env['SURETY_TEST_HICCUP_SECONDS'] ?? 12);
 const CALLERS = 16;
 /** Longer than any lane looks into a lost COMMIT: a reply that takes longer is lost. */
 const LOST_AFTER_MS = 45_000;

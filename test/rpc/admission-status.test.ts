@@ -107,7 +107,11 @@ test('a minute and a window that are over count 0, what is not settled stays', a
 
 test('the probe is named while it is in flight', async () => {
   const effect = await service.reserve();
-  await service.call('startExecution', executor, await startRequest(executor, effect));
+  await service.call(
+    'startExecution',
+    executor,
+    await startRequest(executor, effect, { evidence: { startTime: microsToTimestamp(clock.now) } }),
+  );
   const { status: shown } = await status();
   expect(shown?.sinks).toMatchObject([
     { breaker: BreakerState.HALF_OPEN, probeEffectId: effect.effectId, failures: 1, unknown: 1 },
