@@ -109,13 +109,13 @@ function updateStatement(domainId: string, table: TableName, changes: readonly R
       (field) =>
         `${columnName(field)} = ${cast(spec.columns[field] as ColumnType, `r.new_${columnName(field)}`)}`,
     );
-    const match = [
-      ...keys.map((field) => `t.${columnName(field)} = r.key_${columnName(field)}`),
-      ...guards.map((field) => `t.${columnName(field)} = r.old_${columnName(field)}`),
-    ];
+    const match = guards.map((field) => ` AND ${columnName(field)} = r.old_${columnName(field)}`).join('');
+    const columns = keys.map(columnName);
     return counted(
       `UPDATE ${spec.name} AS t SET ${sets.join(', ')} FROM unnest(${arrays.join(', ')}) ` +
-        `AS r(${inputs.map(({ name }) => name).join(', ')}) WHERE t.domain_id = $1 AND ${match.join(' AND ')}`,
+        `AS r(${inputs.map(({ name }) => name).join(', ')}) ` +
+        `CROSS JOIN LATERAL (${placeOf(spec.name, columns, 'r.key_', match)}) AS k ` +
+        'WHERE t.ctid = k.ctid',
       '$2',
     );
   });
@@ -129,6 +129,21 @@ function updateStatement(domainId: string, table: TableName, changes: readonly R
   return { name: `update_${table}`, text, values: [domainId, String(changes.length), ...values] };
 }
 
+/**
+ * Where a row lies, by its key, the last column as a range of one value and in order: joined by equality, a statement that
+ * was planned while the table was empty reads every row of the domain, for as long as its plan is kept.
+ *
+ * @param guards what must still hold of it besides, each with its AND
+ */
+function placeOf(table: string, columns: readonly string[], prefix: string, guards = ''): string {
+  const last = columns.at(-1) as string;
+  const match = [
+    ...columns.slice(0, -1).map((column) => `${column} = ${prefix}${column}`),
+    `${last} >= ${prefix}${last} AND ${last} <= ${prefix}${last}`,
+  ].join(' AND ');
+  return `SELECT ctid FROM ${table} WHERE domain_id = $1 AND ${match}${guards} ORDER BY ${last} LIMIT 1`;
+}
+
 function deleteStatement(domainId: string, table: TableName, rows: readonly AnyRow[]): Statement {
   const spec = TABLES[table] as unknown as AnySpec;
   const keys = KEY_FIELDS[table] as readonly string[];
@@ -137,7 +152,7 @@ function deleteStatement(domainId: string, table: TableName, rows: readonly AnyR
     const columns = keys.map(columnName);
     return counted(
       `DELETE FROM ${spec.name} AS t USING unnest(${arrays.join(', ')}) AS r(${columns.join(', ')}) ` +
-        `WHERE t.domain_id = $1 AND ${columns.map((name) => `t.${name} = r.${name}`).join(' AND ')}`,
+        `CROSS JOIN LATERAL (${placeOf(spec.name, columns, 'r.')}) AS k WHERE t.ctid = k.ctid`,
       '$2',
     );
   });

@@ -3,6 +3,8 @@ import type { TableName } from '../../src/ledger/tables.js';
 import { byKeyText } from '../../src/store/gather-planner.js';
 import { loadStatements } from '../../src/store/sql-files.js';
 import { keyColumns, TABLES } from '../../src/store/tables.js';
+import { writeStatements } from '../../src/store/write-statements.js';
+import type { RowChange } from '../../src/ledger/working-set.js';
 import { type EffectWorld, openWorld } from '../support/effect-world.js';
 
 // architecture.md, Gather: a connection plans its statements once, often while the tables are empty, and goes on with these
@@ -48,6 +50,37 @@ test.each(Object.keys(TABLES) as TableName[])('%s: by its key', async (name) => 
   expect(keyColumns(name).length).toBeGreaterThan(0);
   expect(await byDomainAlone(byKeyText(name))).toEqual([]);
 });
+
+/** What a batch writes that changes, or removes, one row of a table; its values do not matter here. */
+function writeText(table: TableName, kind: 'update' | 'delete'): string {
+  const row = Object.fromEntries(Object.keys(TABLES[table].columns).map((field) => [field, null]));
+  const change = {
+    table,
+    before: row,
+    after: kind === 'update' ? { ...row } : undefined,
+  } as unknown as RowChange;
+  const changes = {
+    rows: [change],
+    head: undefined,
+    domain: undefined,
+    createdDomains: [],
+    serviceLimit: undefined,
+  };
+  return writeStatements('acme.test', changes)[0]?.text ?? '';
+}
+
+const changed = (Object.keys(TABLES) as TableName[]).filter((name) => TABLES[name].mutable.length > 0);
+
+test.each(changed)('%s: the row that an update names', async (name) => {
+  expect(await byDomainAlone(writeText(name, 'update'))).toEqual([]);
+});
+
+test.each(['pending_work', 'effects', 'transitions'] as const)(
+  '%s: the row that is removed',
+  async (name) => {
+    expect(await byDomainAlone(writeText(name, 'delete'))).toEqual([]);
+  },
+);
 
 describe.each(['./sql/gather.sql', './sql/gather-actions.sql'])('%s', (file) => {
   test.each([...loadStatements(file)])('%s', async (_, text) => {
