@@ -6,7 +6,7 @@ import type { Micros } from '../ledger/types.js';
 import type { ChangeLog } from '../ledger/working-set.js';
 import type { Statement } from './connection.js';
 import { counted } from './counted.js';
-import { type ColumnType } from './tables.js';
+import type { ColumnType } from './table-spec.js';
 import { encodeValue } from './row-codec.js';
 
 /** What of a domain's row a command may change: column, type, value. */

@@ -5,7 +5,8 @@ import type { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, Statement } from './connection.js';
 import { decodeRow, encodeArray } from './row-codec.js';
 import { loadStatements } from './sql-files.js';
-import { type ColumnType, columnName, TABLES } from './tables.js';
+import type { ColumnType } from './table-spec.js';
+import { columnName, TABLES } from './tables.js';
 
 const JOINED = new Map([
   ...loadStatements('./sql/gather.sql'),

@@ -1,6 +1,7 @@
 import type { CustomTypesConfig } from 'pg';
 import type { TableName, Tables } from '../ledger/tables.js';
-import { type ColumnType, columnName, TABLES } from './tables.js';
+import type { ColumnType } from './table-spec.js';
+import { columnName, TABLES } from './tables.js';
 
 /** Type ids of Postgres that rows are read with. */
 const INT8 = 20;

@@ -6,7 +6,8 @@ import { counted } from './counted.js';
 import { domainStatements } from './domain-statements.js';
 import { pgType } from './gather-planner.js';
 import { encodeArray, encodeValue } from './row-codec.js';
-import { type ColumnType, columnName, TABLES } from './tables.js';
+import type { ColumnType } from './table-spec.js';
+import { columnName, TABLES } from './tables.js';
 
 /** Rows of unknown type, since the statements are built from the descriptions. */
 type AnyRow = Readonly<Record<string, unknown>>;

@@ -7,7 +7,8 @@ import { sha256 } from '../../src/ledger/encoding.js';
 import { KEY_FIELDS, type TableName } from '../../src/ledger/tables.js';
 import { PipelineConnection } from '../../src/store/connection.js';
 import { encodeArray, encodeValue, TYPES } from '../../src/store/row-codec.js';
-import { type ColumnType, columnName, TABLES } from '../../src/store/tables.js';
+import type { ColumnType } from '../../src/store/table-spec.js';
+import { columnName, TABLES } from '../../src/store/tables.js';
 import { reserved, seedWorkers } from '../fault/effect-life.js';
 import { DOMAIN, type EffectWorld, openWorld } from '../support/effect-world.js';
 

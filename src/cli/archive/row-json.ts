@@ -1,5 +1,6 @@
 import type { Tables } from '../../ledger/tables.js';
-import { type ColumnType, columnName, TABLES } from '../../store/tables.js';
+import type { ColumnType } from '../../store/table-spec.js';
+import { columnName, TABLES } from '../../store/tables.js';
 
 /** A row by the names of its columns: integers of 64 bits as decimal text, bytes as base64. */
 export type JsonRow = Readonly<Record<string, string | number | boolean | null>>;
