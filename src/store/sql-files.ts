@@ -14,14 +14,28 @@ export function loadStatements(path: string): ReadonlyMap<string, string> {
   return statements;
 }
 
+/** `-- name: x` begins a statement, `-- part: x` what several of the file share: a line `-- include x` stands for it. */
 function addStatements(statements: Map<string, string>, text: string, origin: string): void {
-  for (const block of text.split(/^-- name: /m).slice(1)) {
+  const parts = new Map<string, string>();
+  const [, ...blocks] = text.split(/^-- (name|part): /m);
+  for (let i = 0; i < blocks.length; i += 2) {
+    const into = blocks[i] === 'part' ? parts : statements;
+    const block = blocks[i + 1] as string;
     const end = block.indexOf('\n');
     const name = block.slice(0, end).trim();
     const body = block.slice(end + 1).trim();
-    if (!/^[a-z][a-z0-9_]*$/.test(name) || body === '' || statements.has(name)) {
+    if (!/^[a-z][a-z0-9_]*$/.test(name) || body === '' || into.has(name)) {
       throw new Error(`bad or repeated statement ${name} in ${origin}`);
     }
-    statements.set(name, body);
+    into.set(
+      name,
+      body.replace(/^-- include (.*)$/gm, (_, part: string) => partOf(parts, part, origin)),
+    );
   }
+}
+
+function partOf(parts: ReadonlyMap<string, string>, name: string, origin: string): string {
+  const part = parts.get(name.trim());
+  if (part === undefined) throw new Error(`no part ${name} before its use in ${origin}`);
+  return part;
 }

@@ -54,7 +54,7 @@ CROSS JOIN LATERAL (
 ) AS l
 CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= l.action_id AND action_id <= l.action_id ORDER BY action_id LIMIT 1) AS t
 
--- name: ready_actions
+-- part: found_in_scopes
 -- What each scope has next: of every pair of source and type in it, the first that are ready, and of these the first. The
 -- pairs are walked from one to the next in the index, so that neither what is not ready nor what is out of scope is read.
 -- A scope without a limit needs no pairs, however many there are: it has an index in the order of turns.
@@ -121,72 +121,14 @@ SELECT t.* FROM (
     ORDER BY c.next_attempt_at, c.created_at, c.action_id LIMIT $7::integer
   ) AS r
 ) AS found
+
+-- name: ready_actions
+-- include found_in_scopes
 CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- name: recovery_of_ready_actions
 -- The same again, for the contracts and journals of those that are DISPATCHED.
-WITH clock AS MATERIALIZED (
-  SELECT greatest(surety_now(), (SELECT last_time FROM domain_heads WHERE domain_id = $1)) AS now
-)
-SELECT t.* FROM (
-  SELECT DISTINCT r.action_id
-  FROM unnest($2::text[], $3::boolean[], $4::text[], $5::text[], $6::text[]) AS k(source, exact, types, ids, states)
-  CROSS JOIN LATERAL (
-    SELECT c.action_id FROM (
-      SELECT a.action_id, a.next_attempt_at, a.created_at
-      FROM unnest(CASE WHEN k.ids = '{}' AND k.source = '' AND NOT k.exact AND k.types = '{}' THEN k.states::text[] ELSE '{}' END) AS s(state)
-      CROSS JOIN LATERAL (
-        SELECT action_id, next_attempt_at, created_at FROM actions
-        WHERE domain_id = $1 AND state = s.state
-          AND lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED')
-          AND next_attempt_at <= (SELECT now FROM clock)
-        ORDER BY next_attempt_at, created_at, action_id LIMIT $7::integer
-      ) AS a
-      UNION ALL
-      SELECT a.action_id, a.next_attempt_at, a.created_at
-      FROM unnest(CASE WHEN k.ids = '{}' AND NOT (k.source = '' AND NOT k.exact AND k.types = '{}') THEN k.states::text[] ELSE '{}' END) AS s(state)
-      CROSS JOIN LATERAL (
-        WITH RECURSIVE pairs AS (
-          (
-            SELECT source, type FROM actions
-            WHERE domain_id = $1 AND state = s.state AND source >= k.source
-              AND lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED')
-            ORDER BY source, type LIMIT 1
-          )
-          UNION ALL
-          SELECT n.source, n.type FROM pairs AS p
-          CROSS JOIN LATERAL (
-            SELECT source, type FROM actions
-            WHERE domain_id = $1 AND state = s.state AND (source, type) > (p.source, p.type)
-              AND lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED')
-            ORDER BY source, type LIMIT 1
-          ) AS n
-          WHERE CASE WHEN k.exact THEN p.source = k.source ELSE starts_with(p.source, k.source) END
-        )
-        SELECT source, type FROM pairs
-        WHERE CASE WHEN k.exact THEN source = k.source ELSE starts_with(source, k.source) END
-          AND (k.types = '{}' OR type = ANY (k.types::text[]))
-      ) AS g
-      CROSS JOIN LATERAL (
-        SELECT action_id, next_attempt_at, created_at FROM actions
-        WHERE domain_id = $1 AND state = s.state AND source = g.source AND type = g.type
-          AND lease_token IS NULL AND state IN ('GATED', 'DISPATCHED', 'ACCEPTED', 'VERIFIED')
-          AND next_attempt_at <= (SELECT now FROM clock)
-        ORDER BY next_attempt_at, created_at, action_id LIMIT $7::integer
-      ) AS a
-      UNION ALL
-      SELECT a.action_id, a.next_attempt_at, a.created_at FROM unnest(k.ids::text[]) AS i(action_id)
-      CROSS JOIN LATERAL (
-        SELECT action_id, next_attempt_at, created_at, state, source, type, lease_token FROM actions
-        WHERE domain_id = $1 AND action_id >= i.action_id AND action_id <= i.action_id ORDER BY action_id LIMIT 1
-      ) AS a
-      WHERE a.lease_token IS NULL AND a.state = ANY (k.states::text[]) AND a.next_attempt_at <= (SELECT now FROM clock)
-        AND CASE WHEN k.exact THEN a.source = k.source ELSE starts_with(a.source, k.source) END
-        AND (k.types = '{}' OR a.type = ANY (k.types::text[]))
-    ) AS c
-    ORDER BY c.next_attempt_at, c.created_at, c.action_id LIMIT $7::integer
-  ) AS r
-) AS found
+-- include found_in_scopes
 CROSS JOIN LATERAL (
   SELECT state FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1
 ) AS d
