@@ -12,8 +12,12 @@ export interface Committed {
 
 /** What the lanes tell whoever keeps metrics and the log; none of it may throw. */
 export interface LaneObserver {
+  /** A command's batch begins. @param ms since it was queued */
+  commandTaken(ms: number): void;
   /** @param ms from taking the batch to releasing its replies */
   batchDone(size: number, ms: number): void;
+  /** A batch has its domain's lock. @param ms since it asked for it */
+  headLocked(ms: number): void;
   /** The parts of one successful attempt, in milliseconds. */
   phases(gatherMs: number, decideMs: number, commitMs: number): void;
   /** @param ms from queueing to release */
@@ -27,7 +31,9 @@ export interface LaneObserver {
 
 /** Observes nothing. */
 export const SILENT_OBSERVER: LaneObserver = {
+  commandTaken: () => undefined,
   batchDone: () => undefined,
+  headLocked: () => undefined,
   phases: () => undefined,
   commandDone: () => undefined,
   committed: () => undefined,

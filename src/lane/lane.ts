@@ -102,7 +102,10 @@ export class Lane {
     await Promise.resolve();
     while (this.queue.length > 0) {
       const batch = this.take();
-      if (batch.length > 0) await this.serve(batch);
+      if (batch.length === 0) continue;
+      const now = performance.now();
+      for (const { enqueuedAt } of batch) this.parts.observer.commandTaken(now - enqueuedAt);
+      await this.serve(batch);
     }
     this.running = false;
     for (const resolve of this.idle.splice(0)) resolve();
@@ -214,6 +217,7 @@ export class Lane {
       reads: batch.map((item) => item.decision.reads(item.command)),
       codec: this.parts.codec,
       seen: this.seen,
+      onLocked: () => this.parts.observer.headLocked(performance.now() - gatherStart),
     });
     if (gathered.kind === 'absent') {
       this.onAbsent(this);

@@ -40,8 +40,8 @@ export function composeCore(
   metrics: Metrics,
   log: Logger,
 ): Core {
-  const lanePool = new ConnectionPool(settings, configuration.laneConnections);
-  const reader = new PgReader(settings, configuration.poolSize, auditCodec);
+  const lanePool = new ConnectionPool(settings, configuration.laneConnections, metrics.poolWait('lane'));
+  const reader = new PgReader(settings, configuration.poolSize, auditCodec, metrics.poolWait('read'));
   const lanes = new Lanes({
     pool: lanePool,
     codec: auditCodec,

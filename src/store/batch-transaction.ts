@@ -48,13 +48,20 @@ export const MAX_CLOCK_REGRESSION: Micros = 60_000_000n;
  */
 export async function gatherBatch(
   connection: PipelineConnection,
-  input: { domainId: string; reads: readonly Reads[]; codec: AuditCodec; seen: SeenHead | undefined },
+  input: {
+    domainId: string;
+    reads: readonly Reads[];
+    codec: AuditCodec;
+    seen: SeenHead | undefined;
+    /** Told when the domain's lock is had. */
+    onLocked?: () => void;
+  },
 ): Promise<Gathered> {
-  const { domainId, seen } = input;
+  const { domainId, seen, onLocked } = input;
   const plan = planGather(domainId, input.reads, { lock: true });
   const head: Statement[] = [
     BEGIN,
-    { name: 'lock_head', text: LOCK_HEAD, values: [domainId] },
+    { name: 'lock_head', text: LOCK_HEAD, values: [domainId], ...(onLocked && { onAnswer: onLocked }) },
     { name: 'read_facts', text: READ_FACTS },
     { name: 'read_domain', text: READ_DOMAIN, values: [domainId] },
     { name: 'read_seen', text: READ_SEEN, values: [domainId, String(seen?.seq ?? 0n)] },

@@ -19,10 +19,19 @@ export class ConnectionPool {
   constructor(
     private readonly settings: ConnectionSettings,
     private readonly size: number,
+    /** Told how long each was waited for, in milliseconds. */
+    private readonly onWait: (ms: number) => void = () => undefined,
   ) {}
 
   /** @throws StoreError `not_done` where none could be had */
   async acquire(): Promise<PipelineConnection> {
+    const asked = performance.now();
+    const connection = await this.connection();
+    this.onWait(performance.now() - asked);
+    return connection;
+  }
+
+  private async connection(): Promise<PipelineConnection> {
     await this.slot();
     try {
       for (let connection = this.idle.pop(); connection; connection = this.idle.pop()) {

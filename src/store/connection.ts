@@ -51,6 +51,8 @@ export interface Statement {
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly (string | null)[];
+  /** Told when it is answered, which within a flight is before the others are; not when it fails. */
+  readonly onAnswer?: () => void;
 }
 
 /** What one statement answered. */
@@ -129,6 +131,8 @@ export class PipelineConnection {
   async flight(statements: readonly Statement[]): Promise<PromiseSettledResult<Answer>[]> {
     this.cork();
     const pending = statements.map((statement) => this.send(statement));
+    for (const [i, { onAnswer }] of statements.entries())
+      if (onAnswer) void pending[i]?.then(onAnswer, () => undefined);
     this.uncork();
     return Promise.allSettled(pending);
   }

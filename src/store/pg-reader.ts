@@ -33,8 +33,9 @@ export class PgReader implements Reader {
     settings: ConnectionSettings,
     size: number,
     private readonly codec: AuditCodec,
+    onPoolWait?: (ms: number) => void,
   ) {
-    this.pool = new ConnectionPool({ ...settings, statementTimeoutMs: READ_TIMEOUT_MS }, size);
+    this.pool = new ConnectionPool({ ...settings, statementTimeoutMs: READ_TIMEOUT_MS }, size, onPoolWait);
   }
 
   async gather(domainId: string, reads: Reads): Promise<WorkingSet | undefined> {

@@ -89,6 +89,11 @@ describe('a lost answer', () => {
     // Published, reserved, started; each signed command, and marked unknown.
     expect(text).toContain('surety_admitted_calls_total{lane="ordinary"} 3\n');
     expect(text).toMatch(/surety_admitted_calls_total\{lane="safety"\} [1-9]/);
+    // Each batch took the domain's lock once, and each command was taken from the queue once.
+    const value = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
+    expect(value('surety_lane_lock_seconds_count')).toBe(value('surety_lane_batch_seconds_count'));
+    expect(value('surety_lane_queue_seconds_count')).toBe(value('surety_lane_batch_size_sum'));
+    expect(text).toMatch(/^surety_connection_wait_seconds_count\{pool="lane"\} [1-9]/m);
     expect(logged()).toEqual([OPENED]);
   });
 

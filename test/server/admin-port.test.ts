@@ -85,22 +85,69 @@ describe('the admin port', () => {
     metrics.ended(record({ reason: 'EFFECT_KEY_BUSY' }), status.FAILED_PRECONDITION, 3);
     const watch = { method: 'surety.effect.v1.EffectService/WatchEffects', streams: true };
     metrics.ended(record(watch), status.CANCELLED, 60_000);
+    const broken = { reason: 'STORE_UNAVAILABLE' } as const;
+    metrics.ended(record(broken), status.UNAVAILABLE, 7_000);
     const lanes = metrics.laneObserver({ regressed: () => {}, breaker: () => {} });
+    for (const ms of [0.01, 2, 30]) lanes.commandTaken(ms);
     lanes.batchDone(3, 4);
+    lanes.headLocked(0.7);
+    metrics.poolWait('lane')(0.05);
     lanes.phases(1, 0.2, 2);
     lanes.commandDone('reserve_effect', 4, { ok: true, reply: {} });
     const { text } = await ask(at, '/metrics');
     const labels =
       'grpc_type="unary",grpc_service="surety.effect.v1.EffectService",grpc_method="ReserveEffect"';
     expect(text).toContain(`grpc_server_handled_total{${labels},grpc_code="OK"} 1`);
-    expect(text).toContain(`grpc_server_handling_seconds_count{${labels}} 2`);
+    expect(text).toContain(`grpc_server_handling_seconds_count{${labels}} 3`);
     expect(text).toContain('surety_refusals_total{grpc_method="ReserveEffect",reason="EFFECT_KEY_BUSY"} 1');
     expect(text).toMatch(/grpc_server_handled_total\{grpc_type="server_stream".*grpc_code="CANCELLED"\} 1/);
     expect(text).not.toMatch(/grpc_server_handling_seconds_count\{grpc_type="server_stream"/);
     expect(text).toContain('surety_lane_batch_size_sum 3');
     expect(text).toContain('surety_command_seconds_count{command="reserve_effect",outcome="accepted"} 1');
+    expect(text).toContain('surety_lane_queue_seconds_bucket{le="0.0001"} 1\n');
+    expect(text).toContain('surety_lane_queue_seconds_bucket{le="0.0025"} 2\n');
+    expect(text).toContain('surety_lane_queue_seconds_bucket{le="+Inf"} 3\n');
+    expect(text).toContain('surety_lane_lock_seconds_count 1\n');
+    expect(text).toContain('surety_lane_phase_seconds_sum{phase="decide"} 0.0002\n');
+    expect(text).toContain('surety_connection_wait_seconds_count{pool="lane"} 1\n');
     // Nothing that a caller chose becomes a label.
     expect(text).not.toContain('spiffe://');
+  });
+});
+
+describe("a call's duration", () => {
+  it("has the name and the labels of OpenTelemetry's conventions, streams among them", async () => {
+    const metrics = new Metrics();
+    metrics.ended(record(), status.OK, 12);
+    metrics.ended(record(), status.OK, 12_000);
+    metrics.ended(record({ reason: 'EFFECT_KEY_BUSY' }), status.FAILED_PRECONDITION, 3);
+    metrics.ended(record({ reason: 'STORE_UNAVAILABLE' }), status.UNAVAILABLE, 3);
+    const watch = { method: 'surety.effect.v1.EffectService/WatchEffects', streams: true };
+    metrics.ended(record(watch), status.CANCELLED, 60_000);
+    const text = await metrics.registry.metrics();
+    const series = (method: string, code: string): string =>
+      `rpc_system_name="grpc",rpc_method="surety.effect.v1.EffectService/${method}",rpc_response_status_code="${code}"`;
+    const [name, ok] = ['rpc_server_call_duration_seconds', series('ReserveEffect', 'OK')];
+    expect(text).toContain(`# TYPE ${name} histogram\n`);
+    expect(text).toContain(`${name}_bucket{le="0.01",${ok}} 0\n`);
+    expect(text).toContain(`${name}_bucket{le="0.025",${ok}} 1\n`);
+    expect(text).toContain(`${name}_bucket{le="10",${ok}} 1\n`);
+    expect(text).toContain(`${name}_bucket{le="+Inf",${ok}} 2\n`);
+    expect(text).toContain(`${name}_sum{${ok}} 12.012\n`);
+    // What the caller got wrong is no error of the server.
+    expect(text).toContain(`${name}_count{${series('ReserveEffect', 'FAILED_PRECONDITION')}} 1\n`);
+    expect(text).toContain(
+      `${name}_count{${series('ReserveEffect', 'UNAVAILABLE')},error_type="UNAVAILABLE"} 1\n`,
+    );
+    expect(text).toContain(`${name}_sum{${series('WatchEffects', 'CANCELLED')}} 60\n`);
+  });
+
+  it('is counted anew once the registry was reset', async () => {
+    const metrics = new Metrics();
+    metrics.ended(record(), status.OK, 12);
+    metrics.registry.resetMetrics();
+    metrics.ended(record(), status.OK, 12);
+    expect(await metrics.registry.metrics()).toMatch(/rpc_server_call_duration_seconds_sum\{.*\} 0.012\n/);
   });
 });
 

@@ -151,6 +151,10 @@ describe('a service', () => {
     expect(await admin(service, '/readyz')).toEqual({ code: 200, text: 'ready\n' });
     const metrics = (await admin(service, '/metrics')).text;
     expect(metrics).toMatch(/grpc_server_handled_total\{.*grpc_method="WhoAmI",grpc_code="OK"\} 1/);
+    expect(metrics).toMatch(
+      /rpc_server_call_duration_seconds_count\{.*WhoAmI",rpc_response_status_code="OK"\} 1\n/,
+    );
+    expect(metrics).toMatch(/surety_connection_wait_seconds_count\{pool="read"\} [1-9]/);
     expect(metrics).toContain('surety_connections 2');
     await service.drain();
     expect(await statusOf(client)).toBe('UNAVAILABLE');

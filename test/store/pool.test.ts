@@ -77,6 +77,23 @@ describe('a pool', () => {
     expect(pool.load).toEqual({ inUse: 0, waiting: 0 });
   });
 
+  test('tells how long each was waited for', async () => {
+    const waits: number[] = [];
+    const pool = new ConnectionPool(settings(), 1, (ms) => waits.push(ms));
+    pools.push(pool);
+    const held = await pool.acquire();
+    const second = pool.acquire();
+    const begun = performance.now();
+    await show(held, 'lock_timeout');
+    pool.release(held, true);
+    const waited = performance.now() - begun;
+    pool.release(await second, true);
+    pool.release(await pool.acquire(), true);
+    expect(waits).toHaveLength(3);
+    expect(waits[1]).toBeGreaterThanOrEqual(waited);
+    expect(waits[2]).toBeLessThan(waits[0] as number);
+  });
+
   test('lets nobody wait for ever, and forgets who gave up', async () => {
     const pool = openPool(1);
     const held = await pool.acquire();
