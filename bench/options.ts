@@ -55,7 +55,9 @@ function chosen(only: string): readonly Ratio[] {
   for (const id of wanted) {
     if (NOT_IN_THIS_BUILD.includes(id)) throw new BenchUsage(`${id} is not in this build yet`);
     if (!RATIOS.some((ratio) => ratio.id === id)) {
-      throw new BenchUsage(`there is no ${id}; there are ${RATIOS.map((ratio) => ratio.id).join(', ')}`);
+      throw new BenchUsage(
+        `there is no ${id}; there are ${[...new Set(RATIOS.map((ratio) => ratio.id))].join(', ')}`,
+      );
     }
   }
   return RATIOS.filter(({ id }) => wanted.includes(id));

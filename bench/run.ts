@@ -5,9 +5,16 @@ import { type BenchOptions, BenchUsage } from './options.js';
 import { FULL_PLAN, type Plan, QUICK_PLAN } from './plan.js';
 import { NOT_IN_THIS_BUILD } from './ratios/all.js';
 import type { Ratio } from './ratios/ratio.js';
+import { RatioBlocked } from './ratios/ratio-blocked.js';
 import { chartOf } from './report/chart.js';
 import { Progress } from './report/progress.js';
-import { type BenchResult, type RatioResult, ratioResult } from './report/result.js';
+import {
+  type BenchResult,
+  type BlockedRatio,
+  nameOf,
+  type RatioResult,
+  ratioResult,
+} from './report/result.js';
 import { machineOf, postgresSettings, versionsOf } from './report/surroundings.js';
 import { tableOf } from './report/table.js';
 import { pgbenchVersion } from './sides/pgbench.js';
@@ -65,9 +72,12 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
   const postgres = await postgresSettings(world.sql);
   const versions = await versionsOf(world.sql);
   const ratios: RatioResult[] = [];
+  const blocked: BlockedRatio[] = [];
   for (const [i, ratio] of options.ratios.entries()) {
     const where = `${i + 1} of ${options.ratios.length}: ${ratio.id}`;
-    ratios.push(await measureOne(ratio, where, world, plan, progress, versions));
+    const result = await measureOne(ratio, where, world, plan, progress, versions);
+    if ('reason' in result) blocked.push(result);
+    else ratios.push(result);
   }
   progress.end();
   return {
@@ -85,6 +95,7 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
       ...Object.fromEntries(Object.entries(postgres).map(([name, value]) => [`postgres_${name}`, value])),
     },
     ratios,
+    blocked,
     not_in_this_build: NOT_IN_THIS_BUILD,
   };
 }
@@ -96,14 +107,22 @@ async function measureOne(
   plan: Plan,
   progress: Progress,
   versions: Readonly<Record<string, string>>,
-): Promise<RatioResult> {
+): Promise<RatioResult | BlockedRatio> {
   progress.say(`${where}, loading`);
   world.costs.take();
-  const run = await ratio.measure({
-    world,
-    plan,
-    onStep: (step, value) => progress.step(where, plan.rounds, step, value, ratio.unit),
-  });
+  let run;
+  try {
+    run = await ratio.measure({
+      world,
+      plan,
+      onStep: (step, value) => progress.step(where, plan.rounds, step, value, ratio.unit),
+      say: (text) => progress.say(`${where}, ${text}`),
+    });
+  } catch (error) {
+    if (!(error instanceof RatioBlocked)) throw error;
+    progress.say(`${where} is blocked: ${error.message}`);
+    return { name: nameOf(ratio), id: ratio.id, goal: ratio.goal, reason: error.message };
+  }
   await checkStoredEffects(world);
   const figures = { ...run.figures, ...world.costs.take() };
   return ratioResult(ratio, { ...run, figures }, plan, versions);

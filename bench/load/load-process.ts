@@ -1,8 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { create, type DescMethod, fromBinary, type Message, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Channel } from '../../src/cli/client/service-client.js';
-import { SuretyError } from '../../src/cli/client/surety-error.js';
-import { type TransitionRequest, WorkloadSession } from '../../src/cli/client/workload-session.js';
+import type { TransitionRequest, WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { Health, HealthCheckRequestSchema } from '../../src/gen/grpc/health/v1/health_pb.js';
 import type { Effect } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import {
@@ -14,11 +13,15 @@ import { RegistrationSpecSchema } from '../../src/gen/surety/identity/v1/workloa
 import { importSigningKey } from '../../src/identity/sign.js';
 import type { Measured } from '../measure/measured.js';
 import { pathOf } from './call-path.js';
+import { CheapSession } from './cheap-session.js';
+import { askAgain, explain } from './explain.js';
 import { type EncodedCall, encodeCall, headerBlock } from './frames.js';
 import { GrpcConnection } from './grpc-connection.js';
+import { type LifeLane, runLives } from './lives.js';
 import type {
   EmptyOrder,
   IdentityText,
+  LifeOrder,
   LoadOrder,
   OpenOrder,
   RegistrationText,
@@ -26,7 +29,7 @@ import type {
   StartOrder,
 } from './messages.js';
 import { encodeReserve, reservedEffect, reserveRequests } from './reserve-calls.js';
-import { CallRefused, type CallSource, runLoad } from './run-load.js';
+import { type CallSource, runLoad } from './run-load.js';
 
 /** Signing is work of both cores' crypto threads; more at once would only queue. */
 const SIGN_AT_ONCE = 256;
@@ -36,7 +39,7 @@ interface Open {
   readonly target: string;
   readonly harnesses: readonly GrpcConnection[];
   readonly executors: readonly GrpcConnection[];
-  readonly session: WorkloadSession;
+  readonly session: CheapSession;
   /** Ask again, in words, what a connection of the same place was refused. */
   readonly harnessChannels: readonly Channel[];
   readonly executorChannel: Channel;
@@ -57,6 +60,8 @@ export class LoadProcess {
         return this.reserve(order);
       case 'start':
         return this.start(order);
+      case 'life':
+        return this.live(order);
     }
   }
 
@@ -93,7 +98,7 @@ export class LoadProcess {
       connection,
       next: () => ({ call: encodeCall(block, message), index: 0 }),
     }));
-    return explain(runLoad(sources, order), (source) => ask(harnessChannels[source], method, request));
+    return explain(runLoad(sources, order), (source) => askAgain(harnessChannels[source], method, request));
   }
 
   private async reserve(order: ReserveOrder): Promise<Measured> {
@@ -108,7 +113,7 @@ export class LoadProcess {
     };
     await turn();
     const measured = await explain(runLoad(sources, order, order.keep ? keep : undefined), (source, index) =>
-      ask(harnessChannels[source], EffectService.method.reserveEffect, requests[source]?.[index]),
+      askAgain(harnessChannels[source], EffectService.method.reserveEffect, requests[source]?.[index]),
     );
     this.kept = replies.map(({ request, reply }) => reservedEffect(request, reply));
     return measured;
@@ -140,8 +145,24 @@ export class LoadProcess {
         lanes.map(({ source }) => source),
         order,
       ),
-      (source, index) => ask(executorChannel, method, requests[lanes[source]?.own[index] ?? 0]),
+      (source, index) => askAgain(executorChannel, method, requests[lanes[source]?.own[index] ?? 0]),
     );
+  }
+
+  private async live(order: LifeOrder): Promise<Measured> {
+    const { harnesses, executors, harnessChannels, executorChannel, session, target } = this.opened();
+    const requests = reserveRequests(order);
+    const lanes = harnesses.map((connection, i): LifeLane => {
+      const own = requests[i] ?? [];
+      return {
+        harness: { connection, channel: harnessChannels[i] as Channel },
+        executor: { connection: executors[i] as GrpcConnection, channel: executorChannel },
+        requests: own,
+        reservations: sourceOf(connection, encodeReserve(own, target)),
+      };
+    });
+    await turn();
+    return runLives(lanes, session, target, order);
   }
 
   private opened(): Open {
@@ -171,7 +192,7 @@ function identityOf({ certificate, key, roots }: IdentityText) {
 function sessionOf({ spec, signingKey, audience, incarnation }: RegistrationText, channel: Channel) {
   const registration = fromBinary(RegistrationSpecSchema, Buffer.from(spec, 'base64'));
   const service = { audience, incarnation: BigInt(incarnation) };
-  return new WorkloadSession(channel, registration, importSigningKey(signingKey), service);
+  return new CheapSession(channel, registration, importSigningKey(signingKey), service);
 }
 
 async function signAll(session: WorkloadSession, effects: readonly Effect[]): Promise<TransitionRequest[]> {
@@ -183,35 +204,4 @@ async function signAll(session: WorkloadSession, effects: readonly Effect[]): Pr
     );
   }
   return requests;
-}
-
-/** Where a call was not served, sends it once more by the ordinary client, which reads the reason. */
-async function explain(
-  running: Promise<Measured>,
-  again: (source: number, index: number) => Promise<string>,
-): Promise<Measured> {
-  try {
-    return await running;
-  } catch (error) {
-    if (!(error instanceof CallRefused)) throw error;
-    throw new Error(`${error.message}; sent again: ${await again(error.source, error.index)}`, {
-      cause: error,
-    });
-  }
-}
-
-async function ask(
-  channel: Channel | undefined,
-  method: DescMethod,
-  request: object | undefined,
-): Promise<string> {
-  const service = channel?.service(method.parent) as
-    | Record<string, (request: object) => Promise<Message>>
-    | undefined;
-  try {
-    await service?.[method.localName]?.(request ?? {});
-    return 'it was served';
-  } catch (error) {
-    return error instanceof SuretyError ? `${error.reason} (${error.message})` : 'it failed';
-  }
 }

@@ -42,12 +42,16 @@ export interface EmptyOrder extends RoundPlan {
   readonly kind: 'empty';
 }
 
-/** Reserves one effect for each grant, for as long as there are grants and time. */
-export interface ReserveOrder extends RoundPlan {
-  readonly kind: 'reserve';
+/** What is reserved: one effect for each grant, for as long as there are grants and time. */
+export interface ReservePlan extends RoundPlan {
   readonly grants: GrantSupply;
   /** Published events, by harness. */
   readonly events: readonly (readonly string[])[];
+}
+
+/** Reserves. */
+export interface ReserveOrder extends ReservePlan {
+  readonly kind: 'reserve';
   /** Keeps what was reserved, to be started. */
   readonly keep: boolean;
 }
@@ -57,4 +61,9 @@ export interface StartOrder extends RoundPlan {
   readonly kind: 'start';
 }
 
-export type LoadOrder = OpenOrder | EmptyOrder | ReserveOrder | StartOrder;
+/** Reserves, starts and acknowledges one effect after the other; what proofs are about is known only then. */
+export interface LifeOrder extends ReservePlan {
+  readonly kind: 'life';
+}
+
+export type LoadOrder = OpenOrder | EmptyOrder | ReserveOrder | StartOrder | LifeOrder;

@@ -10,10 +10,10 @@ import {
 import { ACTION, DATA_CLASS, HARNESSES, INPUT_SOURCE, RESOURCE, SINK } from '../world/names.js';
 import { pathOf } from './call-path.js';
 import { type EncodedCall, encodeCall, headerBlock } from './frames.js';
-import type { ReserveOrder } from './messages.js';
+import type { ReservePlan } from './messages.js';
 
 /** The requests of one round, by harness; each has a grant, a key and a request of its own. */
-export function reserveRequests({ grants, events }: ReserveOrder): ReserveEffectRequest[][] {
+export function reserveRequests({ grants, events }: ReservePlan): ReserveEffectRequest[][] {
   const requests: ReserveEffectRequest[][] = HARNESSES.map(() => []);
   for (let i = 0; i < grants.count; i += 1) {
     const harness = i % HARNESSES.length;

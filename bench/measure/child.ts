@@ -10,11 +10,18 @@ export class Child<Order extends object> {
   /**
    * @param main the compiled file, relative to the folder `bench`
    * @param profile the folder for its CPU profile, where one is wanted
+   * @param execPath the Node that it runs on
    */
-  static start<Order extends object>(main: string, profile?: string): Child<Order> {
+  static start<Order extends object>(
+    main: string,
+    profile?: string,
+    execPath = process.execPath,
+  ): Child<Order> {
     const file = fileURLToPath(new URL(`../${main}`, import.meta.url));
     const execArgv = profileArguments(profile);
-    return new Child<Order>(fork(file, [], { execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }));
+    return new Child<Order>(
+      fork(file, [], { execPath, execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }),
+    );
   }
 
   /** @throws Error with what the child says, or that it ended */

@@ -1,5 +1,10 @@
+import type { Measured } from './measured.js';
+
 /** Reads what each tier has used so far, in milliseconds; undefined where it cannot be read. */
 export type TierReaders = Readonly<Record<string, () => number | undefined>>;
+
+/** What a round says of itself. */
+type Round = { readonly calls: number } & Partial<Pick<Measured, 'ownMs' | 'tierMs'>>;
 
 interface Sum {
   calls: number;
@@ -22,7 +27,7 @@ export class Costs {
    * @param tiers those that the call goes through
    * @param own what the measuring process is called, which says itself what it used
    */
-  async during<Result extends { readonly calls: number; readonly ownMs?: number }>(
+  async during<Result extends Round>(
     call: string,
     tiers: readonly string[],
     own: string,
@@ -40,6 +45,7 @@ export class Costs {
       if (from !== undefined && to !== undefined) add(tier, to - from);
     }
     if (result.ownMs !== undefined) add(own, result.ownMs);
+    for (const [tier, ms] of Object.entries(result.tierMs ?? {})) add(tier, ms);
     return result;
   }
 

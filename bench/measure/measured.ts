@@ -9,6 +9,8 @@ export interface Measured {
   readonly p99Ms: number;
   /** Processor time of the measuring process during the round, in milliseconds. */
   readonly ownMs: number;
+  /** The same of further processes that the parent does not know, by name. */
+  readonly tierMs?: Readonly<Record<string, number>>;
   /** What else was noted, by name. */
   readonly figures?: Readonly<Record<string, number>>;
 }

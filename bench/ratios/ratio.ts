@@ -15,6 +15,8 @@ export interface RatioContext {
   readonly plan: Plan;
   /** Told of each step. */
   readonly onStep: (step: Step, value: number) => void;
+  /** Says what takes long besides. */
+  readonly say: (text: string) => void;
 }
 
 /** What measuring one came to. */
@@ -22,6 +24,8 @@ export interface RatioRun {
   readonly pairs: readonly Pair[];
   /** What else was seen, by name with its unit. */
   readonly figures?: Readonly<Record<string, number>>;
+  /** Of what it was measured with, besides those of the run. */
+  readonly versions?: Readonly<Record<string, string>>;
 }
 
 /** One row of the table of bench.md. */
@@ -37,5 +41,6 @@ export interface Ratio {
   readonly needsPgbench: boolean;
   /** What it is measured with, besides rounds and seconds. */
   readonly settings: Readonly<Record<string, string | number>>;
+  /** @throws RatioBlocked where it cannot be measured here */
   measure(context: RatioContext): Promise<RatioRun>;
 }

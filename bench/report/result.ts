@@ -29,6 +29,15 @@ export interface RatioResult {
   readonly versions: Readonly<Record<string, string>>;
 }
 
+/** A ratio that could not be measured. */
+export interface BlockedRatio {
+  /** Begins with its id. */
+  readonly name: string;
+  readonly id: string;
+  readonly goal: Goal;
+  readonly reason: string;
+}
+
 /** A run, as `--json` says it. */
 export interface BenchResult {
   readonly benchmark: 'surety';
@@ -40,20 +49,26 @@ export interface BenchResult {
   readonly versions: Readonly<Record<string, string>>;
   readonly settings: Readonly<Record<string, string | number>>;
   readonly ratios: readonly RatioResult[];
+  /** What could not be measured here, and why. */
+  readonly blocked: readonly BlockedRatio[];
   readonly not_in_this_build: readonly string[];
+}
+
+export function nameOf({ id, title }: Ratio): string {
+  return `${id} ${title}`;
 }
 
 /** @throws RangeError where a side came to nothing */
 export function ratioResult(
   ratio: Ratio,
-  { pairs, figures = {} }: RatioRun,
+  { pairs, figures = {}, versions: own = {} }: RatioRun,
   plan: Plan,
   versions: Readonly<Record<string, string>>,
 ): RatioResult {
   const { median, min, max } = ratioOf(pairs);
-  const { id, title, goal, unit } = ratio;
+  const { id, goal, unit } = ratio;
   return {
-    name: `${id} ${title}`,
+    name: nameOf(ratio),
     id,
     ratio: rounded(median),
     min: rounded(min),
@@ -66,7 +81,7 @@ export function ratioResult(
     b: { what: ratio.b, ...sideOf(pairs.map(({ b }) => b)) },
     figures,
     settings: { seconds_per_round: plan.seconds, ...ratio.settings },
-    versions,
+    versions: { ...versions, ...own },
   };
 }
 

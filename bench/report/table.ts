@@ -19,6 +19,7 @@ export function tableOf(result: BenchResult): string {
       `${machine['load_after']} after the run; ${Object.entries(result.versions)
         .map(([name, version]) => `${name} ${version}`)
         .join(', ')}`,
+    ...result.blocked.map(({ name, reason }) => `Blocked: ${name}: ${reason}`),
     ...(result.quick ? ['A quick run: whether it works, not how fast it is.'] : []),
     `Not in this build yet: ${result.not_in_this_build.join(', ')}.`,
   ].join('\n');

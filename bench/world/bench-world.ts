@@ -42,6 +42,7 @@ export const BATCH_LIMIT = 128;
 export class BenchWorld {
   /** By what is stored since the beginning, for `stored-effects.ts`. */
   reserved = 0;
+  settled = 0;
   readonly events: Record<string, readonly (readonly string[])[]> = {};
   /** Processor time of a call on each tier. What prepares a round is not in it: the children read theirs by themselves. */
   readonly costs = new Costs(() => ({
@@ -58,7 +59,7 @@ export class BenchWorld {
     private readonly operatorKey: SigningKey,
     readonly load: Child<LoadOrder>,
     readonly lane: Child<LaneOrder>,
-    private readonly undoing: Undoing,
+    readonly undoing: Undoing,
     private readonly profile: string | undefined,
   ) {}
 

@@ -4,7 +4,7 @@ import type { BenchWorld } from './bench-world.js';
 import { ACTION, DATA_CLASS, HARNESSES, INPUT_SOURCE, PRINCIPAL, RESOURCE, SINK } from './names.js';
 import { readSql } from './sql.js';
 
-/** Grants for the first round, before any rate is known, per second. */
+/** Grants of a single call each for the first round, before any rate is known, per second. */
 const FIRST_RATE = 6_000;
 /** A round may be so much faster than the one before it. */
 const HEADROOM = 1.5;
@@ -18,11 +18,11 @@ let made = 0;
  * since a signed command each would take longer than the round; all that a reservation looks at is in the row.
  */
 export class GrantLoader {
-  private rate = FIRST_RATE;
-
+  /** @param rate of the first round, per second */
   constructor(
     private readonly world: BenchWorld,
     private readonly domainId: string,
+    private rate = FIRST_RATE,
   ) {}
 
   /** So many that a round of these seconds does not run out; a round that does ends early and is as true. */

@@ -121,6 +121,17 @@ export class WorkloadSession {
     evidence: Uint8Array,
     overrides: StatementOverrides = {},
   ): Promise<string> {
+    return signBytes('transition', this.statement(effect, from, to, evidence, overrides), this.key);
+  }
+
+  /** The bytes of a statement over exact evidence bytes. */
+  protected statement(
+    effect: Effect,
+    from: EffectState,
+    to: EffectState,
+    evidence: Uint8Array,
+    overrides: StatementOverrides,
+  ): Uint8Array {
     const { registration } = this;
     const statement = create(TransitionStatementSchema, {
       audience: this.service.audience,
@@ -145,7 +156,7 @@ export class WorkloadSession {
       nonce: randomBytes(24).toString('base64url'),
       ...overrides,
     });
-    return signBytes('transition', toBinary(TransitionStatementSchema, statement), this.key);
+    return toBinary(TransitionStatementSchema, statement);
   }
 
   private async request<Schema extends EvidenceSchema>(
