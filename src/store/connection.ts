@@ -43,7 +43,21 @@ export interface ConnectionSettings {
   readonly statementTimeoutMs?: number;
   /** Another limit than `LOCK_TIMEOUT_MS`, in milliseconds. */
   readonly lockTimeoutMs?: number;
+  /** Plans its statements with their values, each time: for those whose best plan depends on what is asked. */
+  readonly planEachTime?: true;
 }
+
+const SEARCH_PATH = 'search_path=public';
+/**
+ * How a lane's statements are planned: once per connection. Planned with its values, as it would be each time, most of a
+ * statement's cost is its plan. All that a lane prepares finds its rows by an index (test/store/lookup-plans.test.ts), and
+ * one that met a table of few rows must not walk it from then on: a scan of all is what it does where nothing else can be.
+ */
+export const PLANNED_ONCE: readonly string[] = [
+  'plan_cache_mode=force_generic_plan',
+  'enable_seqscan=off',
+  'jit=off',
+];
 
 /** One statement of a flight. */
 export interface Statement {
@@ -88,6 +102,9 @@ export class PipelineConnection {
   static async open(settings: ConnectionSettings): Promise<PipelineConnection> {
     const client = new pg.Client({
       ...clientConfig(settings),
+      options: [SEARCH_PATH, ...(settings.planEachTime ? [] : PLANNED_ONCE)]
+        .map((setting) => `-c ${setting}`)
+        .join(' '),
       pipeline: true,
       query_timeout: QUERY_TIMEOUT_MS,
     });
@@ -185,7 +202,7 @@ export function clientConfig(settings: ConnectionSettings): pg.ClientConfig {
     keepAlive: true,
     // Said here so that the environment does not say it: PGSSLMODE (the URL's sslmode counts) and PGOPTIONS.
     ssl: false,
-    options: '-c search_path=public',
+    options: `-c ${SEARCH_PATH}`,
     types: TYPES,
   };
 }

@@ -35,7 +35,11 @@ export class PgReader implements Reader {
     private readonly codec: AuditCodec,
     onPoolWait?: (ms: number) => void,
   ) {
-    this.pool = new ConnectionPool({ ...settings, statementTimeoutMs: READ_TIMEOUT_MS }, size, onPoolWait);
+    this.pool = new ConnectionPool(
+      { ...settings, statementTimeoutMs: READ_TIMEOUT_MS, planEachTime: true },
+      size,
+      onPoolWait,
+    );
   }
 
   async gather(domainId: string, reads: Reads): Promise<WorkingSet | undefined> {

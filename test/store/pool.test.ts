@@ -194,6 +194,17 @@ describe('every connection', () => {
     await other.end();
   });
 
+  test('plans its statements once, unless it is told otherwise', async () => {
+    const lane = await PipelineConnection.open(settings());
+    expect(await show(lane, 'plan_cache_mode')).toBe('force_generic_plan');
+    expect(await show(lane, 'enable_seqscan')).toBe('off');
+    await lane.end();
+    const reader = await PipelineConnection.open({ ...settings(), planEachTime: true });
+    expect(await show(reader, 'plan_cache_mode')).toBe('auto');
+    expect(await show(reader, 'enable_seqscan')).toBe('on');
+    await reader.end();
+  });
+
   test('takes the serving role where it logs in as another', async () => {
     const connection = await PipelineConnection.open({ ...settings(database.url), role: serviceRole });
     const [answer] = await connection.flight([{ text: 'DELETE FROM effects' }]);

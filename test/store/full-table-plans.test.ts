@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sha256 } from '../../src/ledger/encoding.js';
+import type { TableName } from '../../src/ledger/tables.js';
+import { PLANNED_ONCE } from '../../src/store/connection.js';
+import { byKeyText } from '../../src/store/gather-planner.js';
+import { loadStatements } from '../../src/store/sql-files.js';
+import {
+  type EffectWorld,
+  freshId,
+  openWorld,
+  publish,
+  reservation,
+  reserve,
+  seedGrant,
+} from '../support/effect-world.js';
+import { byDomainAlone, writeText } from './statement-plans.js';
+
+// lookup-plans.test.ts looks at the plans of empty tables. Here a lane's connection makes its plans where there is much of
+// everything that a reservation touches, with statistics and without: they must be no worse.
+
+const ROWS = 20_000;
+/** The columns of each table that tell its rows apart, as an expression of a row t and a number n. */
+const COPIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  events: { event_id: 't.event_id || n' },
+  grants: { grant_id: 't.grant_id || n' },
+  decisions: { decision_id: 't.decision_id || n', audit_seq: 't.audit_seq + n' },
+  pending_work: { effect_id: 't.effect_id || n' },
+  audit_entries: { seq: 't.seq + n * 10', effect_id: 't.effect_id || n' },
+  provenance_records: {
+    object_id: 't.object_id || n',
+    provenance_digest: "sha256(('record' || n)::bytea)",
+  },
+  effects: {
+    effect_id: 't.effect_id || n',
+    identity_digest: "sha256(('identity' || n)::bytea)",
+    key_digest: "sha256(('key' || n)::bytea)",
+    fence: 't.fence + n',
+    event_id: 't.event_id || n',
+    grant_id: 't.grant_id || n',
+  },
+};
+
+let world: EffectWorld;
+beforeAll(async () => {
+  world = await openWorld();
+  const replica = world.replica();
+  const { grantId } = await seedGrant(world);
+  const eventId = await publish(replica);
+  const effectKey = freshId('change');
+  await reserve(replica, reservation(eventId, grantId, { effectKey, requestDigest: sha256(effectKey) }));
+  // The guards would want a life for each row.
+  await world.admin.query('SET session_replication_role = replica');
+  for (const [table, columns] of Object.entries(COPIED)) await copyRow(table, columns);
+  await world.admin.query('RESET session_replication_role');
+  for (const setting of PLANNED_ONCE) await world.admin.query(`SET ${setting}`);
+});
+afterAll(() => world.close());
+
+async function copyRow(table: string, columns: Readonly<Record<string, string>>): Promise<void> {
+  const { rows } = await world.admin.query(
+    'SELECT attname AS name FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 ORDER BY attnum',
+    [table],
+  );
+  const values = rows.map(({ name }) => columns[name as string] ?? `t.${name}`);
+  await world.admin.query(
+    `INSERT INTO ${table} SELECT ${values.join(', ')} FROM (SELECT * FROM ${table} LIMIT 1) AS t, generate_series(1, ${ROWS}) AS n`,
+  );
+}
+
+const statements = [
+  ...(Object.keys(COPIED) as TableName[]).map((name) => [`${name} by its key`, byKeyText(name)] as const),
+  ...(['grants', 'effects'] as const).map(
+    (name) => [`${name}: an update`, writeText(name, 'update')] as const,
+  ),
+  ['pending_work: a removal', writeText('pending_work', 'delete')] as const,
+  ...loadStatements('./sql/gather.sql'),
+];
+
+test.each(statements)('%s, without statistics', async (_, text) => {
+  expect(await byDomainAlone(world.admin, text)).toEqual([]);
+});
+
+test('with statistics', async () => {
+  await world.admin.query('ANALYZE');
+  for (const [name, text] of statements) {
+    expect([name, ...(await byDomainAlone(world.admin, text))]).toEqual([name]);
+  }
+});
