@@ -1,12 +1,5 @@
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import {
-  type ActionAuditSchema,
-  AuditEntrySchema,
-  type CommandAuditSchema,
-  type DecisionAuditSchema,
-  type EffectAuditSchema,
-  AuditKind as WireKind,
-} from '../gen/surety/audit/v1/entry_pb.js';
+import { fromBinary } from '@bufbuild/protobuf';
+import { AuditEntrySchema, AuditKind as WireKind } from '../gen/surety/audit/v1/entry_pb.js';
 import {
   ActionState as WireActionState,
   FailureReason as WireFailure,
@@ -23,8 +16,10 @@ import type {
   CommandAudit,
   DecisionAudit,
   EffectAudit,
+  RecordAudit,
 } from '../ledger/audit/records.js';
-import { type EffectState, SECOND, type StateSource } from '../ledger/types.js';
+import { type EffectState, type Micros, SECOND, type StateSource } from '../ledger/types.js';
+import { MessageWriter } from './message-writer.js';
 
 const KINDS: Readonly<Record<AuditKind, WireKind>> = {
   effect_step: WireKind.EFFECT_STEP,
@@ -57,88 +52,106 @@ const NANOS_PER_MICRO = 1000n;
 /**
  * Entries of the log as `surety.audit.v1.AuditEntry` (provenance-audit-replay.md, Audit). Fields are written in ascending
  * order and defaults left out, so that one entry has one encoding; the bytes are stored and hashed, never made again.
+ * Each call of the lane writes one or two of them, so they are written without making messages first.
  */
 export const auditCodec: AuditCodec = {
-  encode: (fields) => Buffer.from(toBinary(AuditEntrySchema, create(AuditEntrySchema, entryOf(fields)))),
+  encode(fields) {
+    writeEntry(writer.begin(), fields);
+    return writer.finish();
+  },
   decodeEffect,
 };
 
-function entryOf(fields: AuditFields): MessageInitShape<typeof AuditEntrySchema> {
-  const { time, record, command } = fields;
-  return {
-    domainId: fields.domainId,
-    seq: fields.seq,
-    incarnation: fields.incarnation,
-    time: { seconds: time / SECOND, nanos: Number((time % SECOND) * NANOS_PER_MICRO) },
-    kind: KINDS[fields.kind],
-    actorSpiffeId: fields.actorSpiffeId ?? '',
-    commandId: fields.commandId,
-    ...(fields.effect && { effect: effectOf(fields.effect) }),
-    ...(fields.decision && { decision: decisionOf(fields.decision) }),
-    ...(record && { record: { ...record, digest: plain(record.digest) } }),
-    previousHead: plain(fields.previousHead),
-    ...(command && { command: commandOf(command) }),
-    intentSeq: fields.intentSeq ?? 0n,
-    ...(fields.action && { action: actionOf(fields.action) }),
-  };
+const writer = new MessageWriter();
+
+function writeEntry(to: MessageWriter, fields: AuditFields): void {
+  to.text(1, fields.domainId)
+    .integer(2, fields.seq)
+    .integer(3, fields.incarnation)
+    .message(4, fields.time, writeTime)
+    .number(5, KINDS[fields.kind])
+    .text(6, fields.actorSpiffeId)
+    .text(7, fields.commandId)
+    .message(8, fields.effect, writeEffect)
+    .message(9, fields.decision, writeDecision)
+    .message(10, fields.record, writeRecord)
+    .octets(11, fields.previousHead)
+    .message(12, fields.command, writeCommand)
+    .integer(13, fields.intentSeq)
+    .message(20, fields.action, writeAction);
 }
 
-function commandOf(command: CommandAudit): MessageInitShape<typeof CommandAuditSchema> {
-  return { ...command, payloadDigest: plain(command.payloadDigest) };
+/** A `google.protobuf.Timestamp`. */
+function writeTime(to: MessageWriter, time: Micros): void {
+  to.integer(1, time / SECOND).number(2, Number((time % SECOND) * NANOS_PER_MICRO));
 }
 
-function effectOf(effect: EffectAudit): MessageInitShape<typeof EffectAuditSchema> {
-  return {
-    effectId: effect.effectId,
-    step: effect.step,
-    fromState: effect.fromState === undefined ? WireState.UNSPECIFIED : WireState[effect.fromState],
-    toState: WireState[effect.toState],
-    source: SOURCES[effect.source],
-    fence: effect.fence,
-    attemptId: effect.attemptId ?? '',
-    evidenceDigest: plain(effect.evidenceDigest),
-    proofDigest: plain(effect.proofDigest),
-    registrationId: effect.registrationId ?? '',
-    ...(effect.grantCurrent === undefined ? {} : { grantCurrent: effect.grantCurrent }),
-    outputSink: effect.sink,
-    identityDigest: plain(effect.identityDigest),
-    provenanceDigest: plain(effect.provenanceDigest),
-    disputed: effect.disputed ?? false,
-    decisionId: effect.decisionId ?? '',
-    grantId: effect.grantId ?? '',
-    eventId: effect.eventId ?? '',
-  };
+function writeEffect(to: MessageWriter, effect: EffectAudit): void {
+  to.text(1, effect.effectId)
+    .integer(2, effect.step)
+    .number(3, effect.fromState && WireState[effect.fromState])
+    .number(4, WireState[effect.toState])
+    .number(5, SOURCES[effect.source])
+    .integer(6, effect.fence)
+    .text(7, effect.attemptId)
+    .octets(8, effect.evidenceDigest)
+    .octets(9, effect.proofDigest)
+    .text(10, effect.registrationId)
+    .answer(11, effect.grantCurrent)
+    .text(12, effect.sink)
+    .octets(13, effect.identityDigest)
+    .octets(14, effect.provenanceDigest)
+    .flag(15, effect.disputed)
+    .text(16, effect.decisionId)
+    .text(17, effect.grantId)
+    .text(18, effect.eventId);
 }
 
-function decisionOf(decision: DecisionAudit): MessageInitShape<typeof DecisionAuditSchema> {
-  const { reason, contextDigest, ...rest } = decision;
-  return {
-    ...rest,
-    reason: reason === undefined ? WireReason.UNSPECIFIED : WireReason[reason],
-    contextDigest: plain(contextDigest),
-  };
+function writeDecision(to: MessageWriter, decision: DecisionAudit): void {
+  to.text(1, decision.decisionId)
+    .flag(2, decision.allowed)
+    .number(3, decision.reason && WireReason[decision.reason])
+    .text(4, decision.harnessId)
+    .text(5, decision.actorId)
+    .text(6, decision.action)
+    .text(7, decision.resource)
+    .octets(8, decision.contextDigest);
 }
 
-function actionOf(action: ActionAudit): MessageInitShape<typeof ActionAuditSchema> {
-  return {
-    actionId: action.actionId,
-    eventNumber: action.eventNumber,
-    kind: WireEvent[upper(action.kind)],
-    fromState: WireActionState[action.fromState ?? 'UNSPECIFIED'],
-    toState: WireActionState[action.toState],
-    leaseToken: action.leaseToken ?? 0n,
-    receiptClass: WireClass[action.receiptClass === undefined ? 'UNSPECIFIED' : upper(action.receiptClass)],
-    receiptKey: action.receiptKey ?? '',
-    evidenceDigest: plain(action.evidenceDigest),
-    observationNumber: action.observationNumber ?? 0,
-    failureReason:
-      WireFailure[action.failureReason === undefined ? 'UNSPECIFIED' : upper(action.failureReason)],
-    actionDigest: plain(action.actionDigest),
-    executionDigest: plain(action.executionDigest),
-    effectId: action.effectId ?? '',
-    boundedGrantId: action.boundedGrantId ?? '',
-    signatureDigest: plain(action.signatureDigest),
-  };
+function writeRecord(to: MessageWriter, record: RecordAudit): void {
+  to.text(1, record.type)
+    .text(2, record.id)
+    .integer(3, record.revision)
+    .text(4, record.operation)
+    .octets(5, record.digest);
+}
+
+function writeCommand(to: MessageWriter, command: CommandAudit): void {
+  to.text(1, command.adminCommandId)
+    .text(2, command.operation)
+    .octets(3, command.payloadDigest)
+    .integer(4, command.expectedPolicyRevision)
+    .integer(5, command.expectedEntityRevision)
+    .text(6, command.keyThumbprint);
+}
+
+function writeAction(to: MessageWriter, action: ActionAudit): void {
+  to.text(1, action.actionId)
+    .integer(2, action.eventNumber)
+    .number(3, WireEvent[upper(action.kind)])
+    .number(4, action.fromState && WireActionState[action.fromState])
+    .number(5, WireActionState[action.toState])
+    .integer(6, action.leaseToken)
+    .number(7, action.receiptClass && WireClass[upper(action.receiptClass)])
+    .text(8, action.receiptKey)
+    .octets(9, action.evidenceDigest)
+    .number(10, action.observationNumber)
+    .number(11, action.failureReason && WireFailure[upper(action.failureReason)])
+    .octets(12, action.actionDigest)
+    .octets(13, action.executionDigest)
+    .text(14, action.effectId)
+    .text(15, action.boundedGrantId)
+    .octets(16, action.signatureDigest);
 }
 
 /** Names of the ledger in lower case are those of the contract in upper case. */
@@ -160,9 +173,4 @@ function decodeEffect(
   if (!effect || effect.toState === WireState.UNSPECIFIED) return undefined;
   const toState = WireState[effect.toState] as EffectState | undefined;
   return toState && { effectId: effect.effectId, step: effect.step, toState, fence: effect.fence };
-}
-
-/** The messages take plain arrays; an absent digest is an empty field. */
-function plain(bytes: Uint8Array | undefined): Uint8Array<ArrayBuffer> {
-  return bytes === undefined ? new Uint8Array(0) : Uint8Array.from(bytes);
 }

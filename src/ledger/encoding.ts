@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Digest } from './types.js';
 
 /** One part of a canonical encoding. Integers are encoded as their decimal text, absence differs from emptiness. */
@@ -11,6 +11,18 @@ const TAG_INTEGER = 3;
 const TAG_BOOLEAN = 4;
 const TAG_LIST = 5;
 
+/** One tag and eight octets of length. */
+const HEAD_BYTES = 9;
+/** A UTF-16 code unit has at most so many octets in UTF-8. */
+const MOST_BYTES_PER_UNIT = 3;
+const TWO_TO_32 = 2 ** 32;
+/** More than nearly all encodings need; a greater one is not kept. */
+const SCRATCH_BYTES = 16_384;
+
+/** An encoding is built here and hashed at once: a digest allocates nothing but itself. */
+let scratch = Buffer.allocUnsafe(SCRATCH_BYTES);
+let end = 0;
+
 /**
  * SHA-256 over a length-prefixed, domain-separated encoding (provenance-audit-replay.md, Audit: "other digests").
  * Each part is one tag byte, its length as eight bytes big-endian, and its bytes; a list holds encoded parts. The label
@@ -19,44 +31,66 @@ const TAG_LIST = 5;
  * @param label names what is hashed, for example `surety-effect-identity-v1`
  */
 export function canonicalDigest(label: string, parts: readonly Part[]): Digest {
-  const hash = createHash('sha256');
-  update(hash, label);
-  for (const part of parts) update(hash, part);
-  return hash.digest();
+  end = 0;
+  putText(TAG_TEXT, label);
+  for (const part of parts) put(part);
+  const digest = sha256(scratch.subarray(0, end));
+  if (scratch.length > SCRATCH_BYTES) scratch = Buffer.allocUnsafe(SCRATCH_BYTES);
+  return digest;
 }
 
-/** SHA-256 of bytes as they are. */
+/** SHA-256 of bytes as they are, or of a text as UTF-8. */
 export function sha256(bytes: Uint8Array | string): Digest {
-  return createHash('sha256').update(bytes).digest();
-}
-
-interface Sink {
-  update(data: Uint8Array): unknown;
-}
-
-function update(sink: Sink, part: Part): void {
-  if (part === undefined) return write(sink, TAG_ABSENT, Buffer.alloc(0));
-  if (typeof part === 'string') return write(sink, TAG_TEXT, Buffer.from(part, 'utf8'));
-  if (typeof part === 'bigint' || typeof part === 'number') {
-    return write(sink, TAG_INTEGER, Buffer.from(part.toString(), 'ascii'));
-  }
-  if (typeof part === 'boolean') return write(sink, TAG_BOOLEAN, Buffer.from([part ? 1 : 0]));
-  if (part instanceof Uint8Array) return write(sink, TAG_BYTES, part);
-  const chunks: Uint8Array[] = [];
-  const list: Sink = { update: (data) => chunks.push(data) };
-  for (const item of part) update(list, item);
-  write(sink, TAG_LIST, Buffer.concat(chunks));
-}
-
-function write(sink: Sink, tag: number, bytes: Uint8Array): void {
-  const head = Buffer.alloc(9);
-  head.writeUInt8(tag, 0);
-  head.writeBigUInt64BE(BigInt(bytes.length), 1);
-  sink.update(head);
-  sink.update(bytes);
+  return hash('sha256', bytes, 'buffer');
 }
 
 /** Whether two digests are there and equal. */
 export function sameDigest(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
   return a !== undefined && b !== undefined && Buffer.compare(a, b) === 0;
+}
+
+function put(part: Part): void {
+  if (typeof part === 'string') putText(TAG_TEXT, part);
+  else if (part === undefined) putHead(TAG_ABSENT, reserve(0), 0);
+  else if (typeof part === 'bigint' || typeof part === 'number') putText(TAG_INTEGER, part.toString());
+  else if (typeof part === 'boolean') putBytes(TAG_BOOLEAN, [part ? 1 : 0]);
+  else if (part instanceof Uint8Array) putBytes(TAG_BYTES, part);
+  else {
+    const head = reserve(0);
+    for (const item of part) put(item);
+    putHead(TAG_LIST, head, end - head - HEAD_BYTES);
+  }
+}
+
+function putText(tag: number, text: string): void {
+  const head = reserve(text.length * MOST_BYTES_PER_UNIT);
+  const length = scratch.write(text, end, 'utf8');
+  putHead(tag, head, length);
+  end += length;
+}
+
+function putBytes(tag: number, bytes: ArrayLike<number>): void {
+  const head = reserve(bytes.length);
+  putHead(tag, head, bytes.length);
+  scratch.set(bytes, end);
+  end += bytes.length;
+}
+
+/** Makes room for a part of at most so many octets and goes behind its head. @returns where the head is to stand */
+function reserve(most: number): number {
+  const head = end;
+  const needed = head + HEAD_BYTES + most;
+  if (needed > scratch.length) {
+    const larger = Buffer.allocUnsafe(2 * needed);
+    scratch.copy(larger, 0, 0, head);
+    scratch = larger;
+  }
+  end = head + HEAD_BYTES;
+  return head;
+}
+
+function putHead(tag: number, at: number, length: number): void {
+  scratch[at] = tag;
+  scratch.writeUInt32BE(Math.floor(length / TWO_TO_32), at + 1);
+  scratch.writeUInt32BE(length % TWO_TO_32, at + 5);
 }

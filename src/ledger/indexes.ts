@@ -62,3 +62,17 @@ export type IndexName = keyof typeof INDEXES;
 
 /** The table that an index finds rows in. */
 export type IndexTable<I extends IndexName> = (typeof INDEXES)[I]['table'];
+
+/** The names of the indexes that find rows in a table. */
+export const INDEXES_OF: ReadonlyMap<TableName, readonly IndexName[]> = byTable();
+
+function byTable(): Map<TableName, IndexName[]> {
+  const names = new Map<TableName, IndexName[]>();
+  for (const name of Object.keys(INDEXES) as IndexName[]) {
+    const { table } = INDEXES[name];
+    const before = names.get(table);
+    if (before) before.push(name);
+    else names.set(table, [name]);
+  }
+  return names;
+}

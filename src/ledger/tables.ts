@@ -141,13 +141,24 @@ export type KeyPart = string | bigint | number | Uint8Array;
 
 /** One text for a row's key, fit for a Map. NUL never occurs in a key's text: such input is refused at the door. */
 export function keyText(parts: readonly KeyPart[]): string {
-  return parts.map((part) => (part instanceof Uint8Array ? hex(part) : String(part))).join('\0');
+  let text = partText(parts[0] as KeyPart);
+  for (let i = 1; i < parts.length; i += 1) text += `\0${partText(parts[i] as KeyPart)}`;
+  return text;
 }
 
 /** The key of a row. */
 export function rowKey<T extends TableName>(table: T, row: Tables[T]): string {
   const fields = KEY_FIELDS[table];
-  return keyText(fields.map((field) => row[field] as KeyPart));
+  let text = partText(row[fields[0] as keyof Tables[T]] as KeyPart);
+  for (let i = 1; i < fields.length; i += 1) {
+    text += `\0${partText(row[fields[i] as keyof Tables[T]] as KeyPart)}`;
+  }
+  return text;
+}
+
+function partText(part: KeyPart): string {
+  if (typeof part === 'string') return part;
+  return part instanceof Uint8Array ? hex(part) : String(part);
 }
 
 function hex(bytes: Uint8Array): string {

@@ -2,7 +2,7 @@ import type { DomainCounters, Shares } from './admission/records.js';
 import type { AuditCodec, AuditDraft, AuditRow, DomainHead } from './audit/records.js';
 import { chainHash, leafHash } from './audit/chain.js';
 import type { DomainRow, OperatorRow } from './authority/records.js';
-import { INDEXES, type IndexName, type IndexTable } from './indexes.js';
+import { INDEXES, INDEXES_OF, type IndexName, type IndexTable } from './indexes.js';
 import { keyText, type KeyPart, rowKey, type TableName, type Tables } from './tables.js';
 import type { Digest, Micros } from './types.js';
 
@@ -139,7 +139,11 @@ export class WorkingSet {
 
   /** The keys of the rows that stand, or stood at the gathering, under an index key. */
   candidateKeys(name: IndexName, parts: readonly KeyPart[]): ReadonlySet<string> {
-    return this.indexKeys(name, keyText(parts), false);
+    return this.candidateKeysByText(name, keyText(parts));
+  }
+
+  candidateKeysByText(name: IndexName, key: string): ReadonlySet<string> {
+    return this.indexKeys(name, key, false);
   }
 
   hasIndexKey(name: IndexName, parts: readonly KeyPart[]): boolean {
@@ -215,14 +219,11 @@ export class WorkingSet {
 
   /** A row enters the gathered index keys that it now stands under; who left is told apart on reading. */
   private reindex(table: TableName, key: string, row: Tables[TableName]): void {
-    for (const [name, definition] of Object.entries(INDEXES)) {
-      if (definition.table !== table) continue;
-      const indexKey = (definition.keyOf as (row: Tables[TableName]) => string | undefined)(row);
-      if (indexKey !== undefined)
-        this.indexed
-          .get(name as IndexName)
-          ?.get(indexKey)
-          ?.add(key);
+    for (const name of INDEXES_OF.get(table) ?? []) {
+      const byKey = this.indexed.get(name);
+      if (byKey === undefined || byKey.size === 0) continue;
+      const indexKey = (INDEXES[name].keyOf as (row: Tables[TableName]) => string | undefined)(row);
+      if (indexKey !== undefined) byKey.get(indexKey)?.add(key);
     }
   }
 }
@@ -280,14 +281,15 @@ export class Draft {
   find<I extends IndexName>(name: I, ...parts: readonly KeyPart[]): Tables[IndexTable<I>][] {
     const { table, keyOf } = INDEXES[name];
     const wanted = keyText(parts);
-    const keys = new Set(this.base.candidateKeys(name, parts));
-    for (const key of this.written.get(table)?.keys() ?? []) keys.add(key);
+    const standing = this.base.candidateKeysByText(name, wanted);
     const rows: Tables[IndexTable<I>][] = [];
-    for (const key of keys) {
+    const take = (key: string): void => {
       const row = this.getByText(table, key) as Tables[IndexTable<I>] | undefined;
       if (row && (keyOf as (row: Tables[IndexTable<I>]) => string | undefined)(row) === wanted)
         rows.push(row);
-    }
+    };
+    for (const key of standing) take(key);
+    for (const key of this.written.get(table)?.keys() ?? []) if (!standing.has(key)) take(key);
     return rows;
   }
 

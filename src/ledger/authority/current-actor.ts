@@ -75,18 +75,20 @@ export function ownerRefusal(draft: Draft, harness: HarnessRow, now: Micros): Re
   return undefined;
 }
 
+/** From the least to the most that a credential has. */
+const CREDENTIAL_REASONS = [
+  ['CREDENTIAL_MISSING', 'The harness has no credential of this SPIFFE ID and its current epoch.'],
+  ['CREDENTIAL_UNBOUND', 'The credential is bound to another certificate.'],
+  ['CREDENTIAL_INACTIVE', 'The credential is not active.'],
+  ['CREDENTIAL_OUTSIDE_VALIDITY', 'The credential is outside of its validity.'],
+] as const;
+
 /** The credential that fits best; where none is good, the reason of the one that came furthest. */
 function matchingCredential(
   draft: Draft,
   harness: HarnessRow,
   caller: Caller,
 ): { credential: CredentialRow } | { refused: Refusal } {
-  const reasons = [
-    refusal('CREDENTIAL_MISSING', 'The harness has no credential of this SPIFFE ID and its current epoch.'),
-    refusal('CREDENTIAL_UNBOUND', 'The credential is bound to another certificate.'),
-    refusal('CREDENTIAL_INACTIVE', 'The credential is not active.'),
-    refusal('CREDENTIAL_OUTSIDE_VALIDITY', 'The credential is outside of its validity.'),
-  ] as const;
   let furthest = 0;
   for (const credential of draft.find('credentialsOfSpiffeId', caller.spiffeId)) {
     if (credential.harnessId !== harness.harnessId) continue;
@@ -98,5 +100,6 @@ function matchingCredential(
     if (bound && credential.status === 'active' && valid) return { credential };
     furthest = Math.max(furthest, !bound ? 1 : credential.status !== 'active' ? 2 : 3);
   }
-  return { refused: reasons[furthest as 0 | 1 | 2 | 3] };
+  const [reason, message] = CREDENTIAL_REASONS[furthest as 0 | 1 | 2 | 3];
+  return { refused: refusal(reason, message) };
 }

@@ -20,12 +20,20 @@ export interface PolicyQuestion extends GrantDimensions {
   readonly expectation?: ActorExpectation;
   /** Whether it needs a grant whoever asks: every effect is such an operation. */
   readonly protectedOperation: boolean;
+  /** Its `contextDigest`, where that is known already. */
+  readonly context?: Digest;
   /** Whether the exhausted grant is left to Reserve's own rule, which comes behind the effect key's (effects.md, Reserve 6). */
   readonly leaveGrantUse?: boolean;
 }
 
 /** Digest of event, sink, source, data class and request digest: what a decision is about besides action and resource. */
-export function contextDigest(question: PolicyQuestion): Digest {
+export function contextDigest(
+  question: Pick<
+    PolicyQuestion,
+    'eventId' | 'outputSink' | 'inputSource' | 'dataClass' | 'requestDigest' | 'context'
+  >,
+): Digest {
+  if (question.context) return question.context;
   return canonicalDigest('surety-policy-context-v1', [
     question.eventId,
     question.outputSink,

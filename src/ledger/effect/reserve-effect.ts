@@ -1,7 +1,7 @@
 import { type ActorKey, admitCall, harnessActor } from '../admission/admit-call.js';
 import { admitReservation } from '../admission/admit-effect.js';
 import { actingSubject, decidePolicy, deniedAfterAll, type PolicyVerdict } from '../authority/policy.js';
-import { denialKey, type PolicyQuestion } from '../authority/policy-question.js';
+import { contextDigest, denialKey, type PolicyQuestion } from '../authority/policy-question.js';
 import { grantConsumptionRefusal, grantShapeRefusal, type GrantHolder } from '../authority/grant-rules.js';
 import { recordDecision, repeatedDenial } from '../authority/record-decision.js';
 import type { GrantRow } from '../authority/records.js';
@@ -13,6 +13,7 @@ import {
   refuse,
   refuseRecorded,
 } from '../decision.js';
+import { derived } from '../derived.js';
 import type { EventRow } from '../event/records.js';
 import { type Refusal, refusal } from '../refusal.js';
 import type { Caller, DataClass, Digest, EffectState, Micros } from '../types.js';
@@ -65,9 +66,9 @@ export const reserveEffect: Decision<ReserveEffectCommand, ReserveEffectReply> =
     grants: [command.grantId],
     sinks: [command.outputSink],
     oldestUnknown: [command.outputSink],
-    effectIdentities: [identityOf(command)],
-    effectKeys: [{ sink: command.outputSink, keyDigest: effectKeyDigest(command) }],
-    denials: [denialKey(questionOf(command, undefined))],
+    effectIdentities: [digestsOf(command).identity],
+    effectKeys: [{ sink: command.outputSink, keyDigest: digestsOf(command).key }],
+    denials: [digestsOf(command).denial],
   }),
   decide,
 };
@@ -79,9 +80,10 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   const actor = harnessActor(asker.harnessId);
 
   // Rule 1.
-  const stored = draft.find('effectOfIdentity', identityOf(command))[0];
+  const digests = digestsOf(command);
+  const stored = draft.find('effectOfIdentity', digests.identity)[0];
   if (stored) return repeatedReservation(draft, command, stored);
-  const archived = draft.find('tombstoneOfIdentity', identityOf(command))[0];
+  const archived = draft.find('tombstoneOfIdentity', digests.identity)[0];
   if (archived) return repeatedReservation(draft, command, archived);
 
   // Rules 2 and 3: refused without a record.
@@ -94,12 +96,12 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   if (unrecorded || !event || !grant) return refuse(unrecorded ?? missingRow());
 
   // Rule 4: recorded whether it allows or denies.
-  const question = questionOf(command, event);
+  const question = questionOf(command, digests.context, event);
   const verdict = decidePolicy(draft, question);
   if (!verdict.allowed) return recordedDenial(draft, command, actor, question, verdict, verdict.refusal);
 
   // Rule 5, and the freeze: nothing is written.
-  const keyDigest = effectKeyDigest(command);
+  const { key: keyDigest } = digests;
   const inTheWay =
     frozenRefusal(draft, command.outputSink) ??
     effectKeyRefusal(
@@ -127,12 +129,24 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   return accept({ effect, duplicate: false, currentState: effect.state });
 }
 
-function identityOf(command: ReserveEffectCommand): Digest {
-  return effectIdentity({ ...command, sink: command.outputSink });
-}
+/** The digests of what a command says; its reads name them, and its rules compare them. */
+const digestsOf = derived((command: ReserveEffectCommand) => {
+  const { domainId, eventId, outputSink: sink, requestDigest } = command;
+  const context = contextDigest(command);
+  return {
+    identity: effectIdentity({ domainId, eventId, sink, requestDigest }),
+    key: effectKeyDigest(command),
+    context,
+    denial: denialKey(questionOf(command, context, undefined)),
+  };
+});
 
 /** Every effect is a protected operation, decided under the event's policy revision. */
-function questionOf(command: ReserveEffectCommand, event: EventRow | undefined): PolicyQuestion {
+function questionOf(
+  command: ReserveEffectCommand,
+  context: Digest,
+  event: EventRow | undefined,
+): PolicyQuestion {
   const { caller, action, resource, inputSource, outputSink, dataClass, requestDigest, eventId, grantId } =
     command;
   return {
@@ -145,6 +159,7 @@ function questionOf(command: ReserveEffectCommand, event: EventRow | undefined):
     requestDigest,
     eventId,
     grantId,
+    context,
     ...(event === undefined ? {} : { policyRevision: event.policyRevision }),
     protectedOperation: true,
     leaveGrantUse: true,
@@ -195,7 +210,7 @@ function insertEffect(
   },
 ): EffectRow {
   const fence = draft.nextFence();
-  const identityDigest = identityOf(command);
+  const identityDigest = digestsOf(command).identity;
   const { eventId, grantId, decisionId, effectId } = command;
   const position = draft.append({
     kind: 'effect_step',
