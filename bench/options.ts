@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { NOT_IN_THIS_BUILD, RATIOS } from './ratios/all.js';
+import { NOT_IN_THIS_BUILD, ON_REQUEST, RATIOS } from './ratios/all.js';
 import type { Ratio } from './ratios/ratio.js';
 
 export const BENCH_HELP = `npm run bench -- [--json] [--only B1,B3] [--quick] [--profile <folder>]
@@ -8,9 +8,11 @@ Measures the ratios of docs/performance.md, both sides of each in turn in the sa
 meanwhile goes to the standard error; the run as JSON and as a chart goes to bench/out.
 
   --json              prints the run as one JSON document and nothing else (npm run --silent bench -- --json)
-  --only <ids>        only these, separated by commas
+  --only <ids>        only these, separated by commas; S1 to S4, several services on one database, run only so
   --quick             few short rounds: whether it works, not how fast it is
   --profile <folder>  has the service, the lane and the load write CPU profiles there; the profiler costs something`;
+
+const ALL: readonly Ratio[] = [...RATIOS, ...ON_REQUEST];
 
 /** How the benchmark was called. */
 export interface BenchOptions {
@@ -54,11 +56,11 @@ function chosen(only: string): readonly Ratio[] {
   const wanted = only.split(',').map((id) => id.trim().toUpperCase());
   for (const id of wanted) {
     if (NOT_IN_THIS_BUILD.includes(id)) throw new BenchUsage(`${id} is not in this build yet`);
-    if (!RATIOS.some((ratio) => ratio.id === id)) {
+    if (!ALL.some((ratio) => ratio.id === id)) {
       throw new BenchUsage(
-        `there is no ${id}; there are ${[...new Set(RATIOS.map((ratio) => ratio.id))].join(', ')}`,
+        `there is no ${id}; there are ${[...new Set(ALL.map((ratio) => ratio.id))].join(', ')}`,
       );
     }
   }
-  return RATIOS.filter(({ id }) => wanted.includes(id));
+  return ALL.filter(({ id }) => wanted.includes(id));
 }

@@ -110,6 +110,7 @@ async function measureOne(
 ): Promise<RatioResult | BlockedRatio> {
   progress.say(`${where}, loading`);
   world.costs.take();
+  world.growth.take();
   let run;
   try {
     run = await ratio.measure({
@@ -121,10 +122,15 @@ async function measureOne(
   } catch (error) {
     if (!(error instanceof RatioBlocked)) throw error;
     progress.say(`${where} is blocked: ${error.message}`);
-    return { name: nameOf(ratio), id: ratio.id, goal: ratio.goal, reason: error.message };
+    return {
+      name: nameOf(ratio),
+      id: ratio.id,
+      ...(ratio.goal && { goal: ratio.goal }),
+      reason: error.message,
+    };
   }
   await checkStoredEffects(world);
-  const figures = { ...run.figures, ...world.costs.take() };
+  const figures = { ...run.figures, ...world.costs.take(), ...world.growth.take() };
   return ratioResult(ratio, { ...run, figures }, plan, versions);
 }
 

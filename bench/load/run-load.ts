@@ -11,7 +11,7 @@ export interface CallSource {
 }
 
 /** Told of each reply. */
-export type Keep = (source: number, index: number, message: Buffer) => void;
+export type Keep = (source: number, index: number, message: Buffer, latencyMs: number) => void;
 
 /** A call ended without a message. */
 export class CallRefused extends Error {
@@ -62,7 +62,7 @@ export function runLoad(
         }
         last = performance.now();
         latencies.push(last - begun);
-        keep?.(at, one.index, message);
+        keep?.(at, one.index, message, last - begun);
         next(at);
       });
     };

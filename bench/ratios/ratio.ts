@@ -37,7 +37,8 @@ export interface Ratio {
   readonly b: string;
   /** Of the two sides. */
   readonly unit: 'per second' | 'ms' | 'MiB';
-  readonly goal: Goal;
+  /** Undefined: it is told, and there is nothing to reach. */
+  readonly goal?: Goal;
   readonly needsPgbench: boolean;
   /** What it is measured with, besides rounds and seconds. */
   readonly settings: Readonly<Record<string, string | number>>;

@@ -1,3 +1,4 @@
+import type { Goal } from '../ratios/ratio.js';
 import type { BenchResult, RatioResult } from './result.js';
 
 const ROW_HEIGHT = 44;
@@ -9,9 +10,12 @@ const WIDTH = LEFT + 2 * GOAL_WIDTH + 110;
 /** What is farther than this is drawn up to here. */
 const MOST_GOALS = 2;
 
+type WithGoal = RatioResult & { readonly goal: Goal };
+
 /** The run as a chart: each ratio beside its goal, which all have at the same place; right of it is better. */
 export function chartOf(result: BenchResult): string {
-  const height = TOP + result.ratios.length * ROW_HEIGHT + 48;
+  const ratios = result.ratios.filter(hasGoal);
+  const height = TOP + ratios.length * ROW_HEIGHT + 48;
   const goalX = LEFT + GOAL_WIDTH;
   const { machine } = result;
   const about = `${result.started.slice(0, 10)}, ${machine['cpus']} × ${machine['cpu']}${result.quick ? ', a quick run' : ''}`;
@@ -21,7 +25,7 @@ export function chartOf(result: BenchResult): string {
     text(16, 26, 'Surety: ratios of one run, beside their goals', 'font-size="17" fill="#111111"'),
     text(16, 46, about, 'fill="#666666"'),
     text(goalX, TOP - 8, 'goal', 'text-anchor="middle" fill="#666666"'),
-    ...result.ratios.flatMap((ratio, i) => row(ratio, TOP + i * ROW_HEIGHT)),
+    ...ratios.flatMap((ratio, i) => row(ratio, TOP + i * ROW_HEIGHT)),
     `<line x1="${goalX}" y1="${TOP}" x2="${goalX}" y2="${height - 44}" stroke="#111111" stroke-dasharray="4 3"/>`,
     text(
       16,
@@ -34,7 +38,12 @@ export function chartOf(result: BenchResult): string {
   ].join('\n');
 }
 
-function row(ratio: RatioResult, top: number): string[] {
+/** Without one there is nothing to draw it beside. */
+function hasGoal(ratio: RatioResult): ratio is WithGoal {
+  return ratio.goal !== undefined;
+}
+
+function row(ratio: WithGoal, top: number): string[] {
   const { goal, name, min, max, reached } = ratio;
   const ends = [xOf(ratio, min), xOf(ratio, max)].sort((a, b) => a - b) as [number, number];
   const middle = top + ROW_HEIGHT / 2;
@@ -49,7 +58,7 @@ function row(ratio: RatioResult, top: number): string[] {
 }
 
 /** How near to its goal, as a place: of what is to be small, the other way round. */
-function xOf({ goal }: RatioResult, value: number): number {
+function xOf({ goal }: WithGoal, value: number): number {
   const goals = goal.at === 'least' ? value / goal.value : goal.value / value;
   return Math.round(LEFT + GOAL_WIDTH * Math.min(MOST_GOALS, goals));
 }

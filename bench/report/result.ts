@@ -18,8 +18,9 @@ export interface RatioResult {
   readonly max: number;
   /** How many counted. */
   readonly rounds: number;
-  readonly goal: Goal;
-  readonly reached: boolean;
+  /** Undefined where there is none. */
+  readonly goal?: Goal;
+  readonly reached?: boolean;
   /** Of the two sides. */
   readonly unit: string;
   readonly a: SideResult;
@@ -34,7 +35,7 @@ export interface BlockedRatio {
   /** Begins with its id. */
   readonly name: string;
   readonly id: string;
-  readonly goal: Goal;
+  readonly goal?: Goal;
   readonly reason: string;
 }
 
@@ -74,8 +75,7 @@ export function ratioResult(
     min: rounded(min),
     max: rounded(max),
     rounds: pairs.length,
-    goal,
-    reached: goal.at === 'least' ? median >= goal.value : median <= goal.value,
+    ...(goal && { goal, reached: goal.at === 'least' ? median >= goal.value : median <= goal.value }),
     unit,
     a: { what: ratio.a, ...sideOf(pairs.map(({ a }) => a)) },
     b: { what: ratio.b, ...sideOf(pairs.map(({ b }) => b)) },

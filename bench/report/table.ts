@@ -30,8 +30,9 @@ function cells({ id, name, ratio, min, max, goal, reached, unit, a, b }: RatioRe
     id,
     String(ratio),
     `${min} to ${max}`,
-    `${goal.at === 'least' ? '≥' : '≤'} ${goal.value}`,
-    reached ? 'reached' : 'not reached',
+    ...(goal
+      ? [`${goal.at === 'least' ? '≥' : '≤'} ${goal.value}`, reached ? 'reached' : 'not reached']
+      : ['', '']),
     `${a.median} ${unit}`,
     `${b.median} ${unit}`,
     name.slice(id.length + 1),

@@ -39,7 +39,9 @@ export class ReserveSide {
     const events = world.events[DOMAIN] ?? [];
     const order = { kind: 'reserve', callers, seconds, grants, events, keep } as const;
     const round = (): Promise<Measured> => world.load.measure(order);
-    const measured = await world.costs.during('ReserveEffect', TIERS, LOAD, round);
+    const measured = await world.growth.during('ReserveEffect', () =>
+      world.costs.during('ReserveEffect', TIERS, LOAD, round),
+    );
     this.grants.note(measured);
     return measured;
   }

@@ -18,6 +18,7 @@ import type { LoadOrder, RegistrationText } from '../load/messages.js';
 import { Child } from '../measure/child.js';
 import { Costs } from '../measure/costs.js';
 import { familyTimeMs, processTimeMs } from '../measure/processor-time.js';
+import { StoreGrowth } from '../measure/store-growth.js';
 import { type BenchCertificates, mintCertificates } from './certificates.js';
 import {
   DOMAIN,
@@ -49,19 +50,23 @@ export class BenchWorld {
     postgres: () => familyTimeMs(this.postgres.pid),
     service: () => processTimeMs(this.service.pid),
   }));
+  /** Bytes that a call leaves in the store and its log. */
+  readonly growth: StoreGrowth;
   private current: ServiceProcess | undefined;
 
   private constructor(
     readonly postgres: EmbeddedPostgres,
     readonly sql: pg.Client,
     readonly folder: string,
-    private readonly certificates: BenchCertificates,
-    private readonly operatorKey: SigningKey,
+    readonly certificates: BenchCertificates,
+    readonly operatorKey: SigningKey,
     readonly load: Child<LoadOrder>,
     readonly lane: Child<LaneOrder>,
     readonly undoing: Undoing,
-    private readonly profile: string | undefined,
-  ) {}
+    readonly profile: string | undefined,
+  ) {
+    this.growth = new StoreGrowth(sql);
+  }
 
   /** @param profile where the CPU profiles of service, lane and load go, if any are wanted */
   static async open(undoing: Undoing, profile?: string): Promise<BenchWorld> {
@@ -128,10 +133,15 @@ export class BenchWorld {
     });
   }
 
+  /** Another service on the same database, which is ended with the world. */
+  async startFurtherService(): Promise<ServiceProcess> {
+    const service = await ServiceProcess.start(this.postgres.url, this.certificates, this.profile);
+    this.undoing.add(() => service.stop());
+    return service;
+  }
+
   private async startService(): Promise<void> {
-    this.current = await ServiceProcess.start(this.postgres.url, this.certificates, this.profile);
-    const { current } = this;
-    this.undoing.add(() => current.stop());
+    this.current = await this.startFurtherService();
   }
 
   private async setUp(): Promise<void> {

@@ -25,6 +25,8 @@ export class ServiceProcess {
     private readonly child: ChildProcess,
     /** `host:port` of gRPC. */
     readonly target: string,
+    /** `host:port` of the admin port. */
+    readonly admin: string,
   ) {}
 
   static async start(
@@ -55,7 +57,7 @@ export class ServiceProcess {
     const orphaned = (): void => void child.kill('SIGKILL');
     process.once('exit', orphaned);
     child.once('exit', () => process.off('exit', orphaned));
-    const process_ = new ServiceProcess(child, target);
+    const process_ = new ServiceProcess(child, target, admin);
     try {
       await process_.untilReady(admin);
     } catch (error) {

@@ -31,13 +31,17 @@ export async function raiseServiceLimit(admin: AdminSession): Promise<void> {
   await admin.execute(SERVICE_DOMAIN, { case: 'setServiceLimit', value: limit }, REASON);
 }
 
-/** Makes a domain by signed commands: a sink, a principal, harnesses with credentials, an entitlement, limits. */
-export async function setUpDomain(admin: AdminSession, domainId: string): Promise<void> {
+/**
+ * Makes a domain by signed commands: a sink, a principal, harnesses with credentials, an entitlement, limits.
+ *
+ * @param share its requests per minute
+ */
+export async function setUpDomain(admin: AdminSession, domainId: string, share = SHARE): Promise<void> {
   const expireTime = timestampFromMs(Date.now() + YEAR_MS);
   const domain = { domainId, allowStandingRegistrations: true };
   await admin.execute(SERVICE_DOMAIN, { case: 'createDomain', value: domain }, REASON);
   const mutations: Mutation[] = [
-    { case: 'setShare', value: { requestsPerMinute: SHARE } },
+    { case: 'setShare', value: { requestsPerMinute: share } },
     {
       case: 'setLimits',
       value: {
@@ -99,8 +103,12 @@ function harnessMutations(domainId: string, harnessId: string): Mutation[] {
 }
 
 /** Publishes a harness's events. @returns their ids */
-export async function publishEvents(channel: Channel, harnessId: string): Promise<string[]> {
-  const ids = Array.from({ length: EVENTS_PER_HARNESS }, (_, i) => `event-${harnessId}-${i}`);
+export async function publishEvents(
+  channel: Channel,
+  harnessId: string,
+  count = EVENTS_PER_HARNESS,
+): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, i) => `event-${harnessId}-${i}`);
   for (const eventId of ids) {
     await channel.service(EventService).publishEvent({
       eventId,
