@@ -13,7 +13,10 @@ import { type EncodedCall, encodeCall, headerBlock } from './frames.js';
 import type { ReservePlan } from './messages.js';
 
 /** The requests of one round, by harness; each has a grant, a key and a request of its own. */
-export function reserveRequests({ grants, events }: ReservePlan): ReserveEffectRequest[][] {
+export function reserveRequests({
+  grants,
+  events,
+}: Pick<ReservePlan, 'grants' | 'events'>): ReserveEffectRequest[][] {
   const requests: ReserveEffectRequest[][] = HARNESSES.map(() => []);
   for (let i = 0; i < grants.count; i += 1) {
     const harness = i % HARNESSES.length;

@@ -1,10 +1,19 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { Channel } from '../../src/cli/client/service-client.js';
+import {
+  EffectService,
+  type ReserveEffectRequest,
+} from '../../src/gen/surety/effect/v1/effect_service_pb.js';
+import { askAgain, explain } from '../load/explain.js';
 import { GrpcConnection } from '../load/grpc-connection.js';
 import { encodeReserve, reserveRequests } from '../load/reserve-calls.js';
 import { type CallSource, runLoad } from '../load/run-load.js';
 import type { Measured } from '../measure/measured.js';
 import { percentile } from '../measure/statistics.js';
 import type { ReplicaFigure, ScaleConnection, ScaleOrder } from './messages.js';
+
+/** By domain, and by harness. */
+type Requests = ReadonlyMap<string, readonly ReserveEffectRequest[][]>;
 
 interface Tally {
   readonly latencies: number[];
@@ -17,30 +26,31 @@ export class ScaleLoad {
   private readonly open = new Map<string, GrpcConnection>();
 
   async run(order: ScaleOrder): Promise<Measured> {
-    const sources = await this.sources(order);
+    const requests = requestsOf(order);
+    const sources = await this.sources(order, requests);
     const tallies = new Map<number, Tally>();
     await turn();
     const started = performance.now();
     for (const { replica } of order.connections)
       tallies.set(replica, { latencies: [], last: started, longestSilence: 0 });
-    const measured = await runLoad(sources, order, (source, _index, _message, latencyMs) => {
+    const running = runLoad(sources, order, (source, _index, _message, latencyMs) => {
       const tally = tallies.get((order.connections[source] as ScaleConnection).replica) as Tally;
       const now = performance.now();
       tally.latencies.push(latencyMs);
       tally.longestSilence = Math.max(tally.longestSilence, now - tally.last);
       tally.last = now;
     });
+    const measured = await explain(running, (source, index) => {
+      const { target, identity, domainId, harness } = order.connections[source] as ScaleConnection;
+      const channel = new Channel(target, buffersOf(identity));
+      const request = requests.get(domainId)?.[harness]?.[index];
+      return askAgain(channel, EffectService.method.reserveEffect, request).finally(() => channel.close());
+    });
     return { ...measured, figures: figuresOf(tallies) };
   }
 
   /** One for each connection, with the calls of its harness. */
-  private async sources({ connections, domains }: ScaleOrder): Promise<CallSource[]> {
-    const requests = new Map(
-      Object.entries(domains).map(([domainId, { grants, events }]) => [
-        domainId,
-        reserveRequests({ kind: 'reserve', callers: 0, seconds: 0, keep: false, grants, events }),
-      ]),
-    );
+  private async sources({ connections }: ScaleOrder, requests: Requests): Promise<CallSource[]> {
     const sources: CallSource[] = [];
     for (const { target, domainId, harness, identity } of connections) {
       const connection = await this.connection(`${target} ${domainId} ${harness}`, target, identity);
@@ -62,19 +72,23 @@ export class ScaleLoad {
   private async connection(
     key: string,
     target: string,
-    { certificate, key: privateKey, roots }: ScaleConnection['identity'],
+    identity: ScaleConnection['identity'],
   ): Promise<GrpcConnection> {
     let connection = this.open.get(key);
     if (!connection || connection.broken !== undefined) {
-      connection = await GrpcConnection.open(target, {
-        certificate: Buffer.from(certificate),
-        key: Buffer.from(privateKey),
-        roots: Buffer.from(roots),
-      });
+      connection = await GrpcConnection.open(target, buffersOf(identity));
       this.open.set(key, connection);
     }
     return connection;
   }
+}
+
+function requestsOf({ domains }: ScaleOrder): Requests {
+  return new Map(Object.entries(domains).map(([domainId, domain]) => [domainId, reserveRequests(domain)]));
+}
+
+function buffersOf({ certificate, key, roots }: ScaleConnection['identity']) {
+  return { certificate: Buffer.from(certificate), key: Buffer.from(key), roots: Buffer.from(roots) };
 }
 
 function figuresOf(tallies: ReadonlyMap<number, Tally>): Readonly<Record<string, number>> {
