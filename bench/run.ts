@@ -85,7 +85,7 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
     started,
     finished: new Date().toISOString(),
     quick: plan.quick,
-    machine: machineOf(loadBefore),
+    machine: await machineOf(loadBefore),
     versions,
     settings: {
       rounds: plan.rounds,

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import os from 'node:os';
 import type pg from 'pg';
+import { fdatasyncMicros } from '../measure/disk.js';
 import { pgbenchVersion } from '../sides/pgbench.js';
 
 const BYTES_PER_GIB = 2 ** 30;
@@ -10,7 +11,7 @@ const DURABILITY = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
 const FURTHER = ['shared_buffers', 'max_wal_size', 'wal_sync_method', 'commit_delay', 'autovacuum'] as const;
 
 /** What the run is made on. @param loadBefore the load average before anything was started */
-export function machineOf(loadBefore: number): Readonly<Record<string, string | number>> {
+export async function machineOf(loadBefore: number): Promise<Readonly<Record<string, string | number>>> {
   const cpus = os.cpus();
   return {
     cpus: cpus.length,
@@ -18,6 +19,7 @@ export function machineOf(loadBefore: number): Readonly<Record<string, string | 
     memory_gib: Number((os.totalmem() / BYTES_PER_GIB).toFixed(1)),
     system: `${os.type()} ${os.release()} ${os.arch()}`,
     load_before: Number(loadBefore.toFixed(2)),
+    fdatasync_us: await fdatasyncMicros(),
     load_after: Number((os.loadavg()[0] ?? 0).toFixed(2)),
   };
 }

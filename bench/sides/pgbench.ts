@@ -35,6 +35,8 @@ export class Pgbench {
   constructor(
     private readonly world: BenchWorld,
     private readonly clients: number,
+    /** Which function of `sql/baseline.sql` it calls. */
+    private readonly script: 'baseline.pgbench' | 'baseline-chained.pgbench' = 'baseline.pgbench',
   ) {}
 
   /** @returns transactions per second, without the time that connecting takes. @throws Error where one failed */
@@ -59,7 +61,8 @@ export class Pgbench {
 
   private async run(seconds: number, further: readonly string[]): Promise<{ stdout: string; calls: number }> {
     const round = await this.loadGrants(seconds);
-    return this.world.costs.during('function', ['postgres'], 'pgbench', () =>
+    const what = this.script === 'baseline.pgbench' ? 'function' : 'function with a chain';
+    return this.world.costs.during(what, ['postgres'], 'pgbench', () =>
       this.pgbench(seconds, round, further),
     );
   }
@@ -69,7 +72,7 @@ export class Pgbench {
       'pgbench',
       [
         ...PGBENCH_SETTINGS.split(' '),
-        ...['-c', String(this.clients), '-T', String(seconds), '-f', sqlFile('baseline.pgbench')],
+        ...['-c', String(this.clients), '-T', String(seconds), '-f', sqlFile(this.script)],
         ...['-D', 'n=0', '-D', `round=${round}`, ...further],
       ],
       { env: environmentOf(this.world.postgres.url) },

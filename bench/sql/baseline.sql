@@ -47,3 +47,22 @@ BEGIN
   RETURN 'eff_' || wanted;
 END
 $$;
+
+-- The same, but each entry of the log is chained to the one before it, as the service's are: who writes one holds the
+-- log's head until it is committed.
+CREATE TABLE bench.log_head (
+  log text COLLATE "C" PRIMARY KEY,
+  chain_hash bytea NOT NULL
+);
+
+INSERT INTO bench.log_head VALUES ('the log', sha256('beginning'));
+
+CREATE FUNCTION bench.reserve_chained(client bigint, round bigint, n bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  reserved constant text := bench.reserve(client, round, n);
+BEGIN
+  UPDATE bench.log_head SET chain_hash = sha256(chain_hash || sha256(convert_to(rpad(reserved, 320, '.'), 'UTF8')))
+    WHERE log = 'the log';
+  RETURN reserved;
+END
+$$;
