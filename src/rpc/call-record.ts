@@ -17,10 +17,10 @@ export interface CallRecord {
   /** Cuts the call's stream off, for a reader that does not take its status either. */
   readonly cut: () => void;
   /** What the caller calls the request; only for finding it in both logs. */
-  clientRequestId?: string;
-  kind?: CallerKind;
-  domainId?: string;
-  reason?: Reason;
+  clientRequestId?: string | undefined;
+  kind?: CallerKind | undefined;
+  domainId?: string | undefined;
+  reason?: Reason | undefined;
 }
 
 /** Gets each call once, when its status is known. */
@@ -29,19 +29,24 @@ export interface CallObserver {
   ended(record: CallRecord, code: status, durationMs: number): void;
 }
 
+/** Keyed by a symbol of this module: nothing that a caller sends can set it. */
+const RECORD = Symbol('record of the call');
+
+interface Recorded {
+  [RECORD]?: CallRecord;
+}
+
 /**
  * Ties a call's record to the metadata object that grpc-js hands from interceptor to handler: the only thing that both
- * of them see.
+ * of them see. On the object itself: a weak map's entries, one for each call, are dear to collect.
  */
-const records = new WeakMap<Metadata, CallRecord>();
-
 export function attachRecord(metadata: Metadata, record: CallRecord): void {
-  records.set(metadata, record);
+  (metadata as Recorded)[RECORD] = record;
 }
 
 /** @throws when the interceptor `observeCalls` is not in front of the handler, which is a bug of the composition */
 export function recordOf(metadata: Metadata): CallRecord {
-  const record = records.get(metadata);
+  const record = (metadata as Recorded)[RECORD];
   if (record === undefined) throw new Error('the call was not observed');
   return record;
 }

@@ -11,6 +11,7 @@ import type {
   handleServerStreamingCall,
   handleUnaryCall,
   MethodDefinition,
+  sendUnaryData,
   ServerDuplexStream,
   ServerUnaryCall,
   ServerWritableStream,
@@ -105,18 +106,23 @@ export class GrpcAdapter {
     | handleServerStreamingCall<Buffer, Buffer>
     | handleBidiStreamingCall<Buffer, Buffer> {
     if (method.kind === 'unary') {
-      return (call: UnaryCall, callback) => {
-        const record = recordOf(call.metadata);
-        this.#unary += 1;
-        void this.#unaryReply(method, call, record)
-          .finally(() => (this.#unary -= 1))
-          .then(
-            (reply) => callback(null, reply),
-            (error: unknown) => callback(this.#failure(record, error)),
-          );
-      };
+      return (call: UnaryCall, callback) => void this.#answer(method, call, callback);
     }
     return (call: StreamingCall) => void this.#stream(method, call, recordOf(call.metadata));
+  }
+
+  async #answer(method: ServedMethod, call: UnaryCall, callback: sendUnaryData<Buffer>): Promise<void> {
+    const record = recordOf(call.metadata);
+    let reply: Buffer | null = null;
+    let failure: (StatusObject & Error) | null = null;
+    this.#unary += 1;
+    try {
+      reply = await this.#unaryReply(method, call, record);
+    } catch (error) {
+      failure = this.#failure(record, error);
+    }
+    this.#unary -= 1;
+    callback(failure, reply);
   }
 
   async #unaryReply(method: ServedMethod, call: UnaryCall, record: CallRecord): Promise<Buffer> {
@@ -155,7 +161,8 @@ export class GrpcAdapter {
     life.readmitEvery(this.#options.readmitMs ?? READMIT_MS, () =>
       this.#options.gate.readmit(record.peer, method.row, admitted),
     );
-    const context: CallContext = { ...contextOf(record, admitted, call), signal: life.signal };
+    const { requestId } = record;
+    const context: CallContext = { ...admitted, requestId, deadline: deadlineOf(call), signal: life.signal };
     if (decoded === undefined) {
       const handler = method.handler as BidiHandler<DescMessage, DescMessage>;
       return handler(decodeAll(method.input, call as ServerDuplexStream<Buffer, Buffer>), context);
@@ -277,12 +284,10 @@ async function* messagesOf(call: ServerDuplexStream<Buffer, Buffer>): AsyncItera
   }
 }
 
-type ContextFields = Omit<CallContext, 'signal'>;
-
-function contextOf(record: CallRecord, admitted: Admitted, call: UnaryCall | StreamingCall): ContextFields {
+/** As `performance.now()` counts. */
+function deadlineOf(call: UnaryCall | StreamingCall): number | undefined {
   const left = Number(call.getDeadline()) - Date.now();
-  const deadline = Number.isFinite(left) ? { deadline: performance.now() + left } : {};
-  return { ...admitted, requestId: record.requestId, ...deadline };
+  return Number.isFinite(left) ? performance.now() + left : undefined;
 }
 
 /** Makes the signal only for the handler that asks for it; most never do. */
@@ -291,17 +296,16 @@ class UnaryContext implements CallContext {
   readonly kind: CallContext['kind'];
   readonly domainId: string;
   readonly requestId: string;
-  readonly deadline?: number;
+  readonly deadline: number | undefined;
   readonly #call: UnaryCall;
   #signal: AbortSignal | undefined;
 
-  constructor(record: CallRecord, admitted: Admitted, call: UnaryCall) {
-    const { caller, kind, domainId, requestId, deadline } = contextOf(record, admitted, call);
+  constructor({ requestId }: CallRecord, { caller, kind, domainId }: Admitted, call: UnaryCall) {
     this.caller = caller;
     this.kind = kind;
     this.domainId = domainId;
     this.requestId = requestId;
-    if (deadline !== undefined) this.deadline = deadline;
+    this.deadline = deadlineOf(call);
     this.#call = call;
   }
 

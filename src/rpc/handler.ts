@@ -16,7 +16,7 @@ export interface CallContext {
   /** Minted per call; also the command id, and in every log line of the call. */
   readonly requestId: string;
   /** `performance.now()` value of the caller's deadline. */
-  readonly deadline?: number;
+  readonly deadline?: number | undefined;
   /** Aborted when the caller is gone or the connection's identity ends. */
   readonly signal: AbortSignal;
 }

@@ -3,6 +3,7 @@ import type { CallObserver, CallRecord } from './call-record.js';
 
 /** The part of a pino logger that the request log needs. */
 export interface LineLog {
+  isLevelEnabled(level: string): boolean;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
@@ -24,6 +25,8 @@ export class RequestLog implements CallObserver {
   constructor(private readonly log: LineLog) {}
 
   ended(record: CallRecord, code: status, durationMs: number): void {
+    const level = WARN.has(code) ? 'warn' : 'info';
+    if (!this.log.isLevelEnabled(level)) return;
     const { requestId, method, peer, kind, domainId, reason, clientRequestId } = record;
     const caller = peer.rejected === undefined ? { caller: peer.spiffeId } : { rejected: peer.rejected };
     const fields = {
@@ -38,7 +41,6 @@ export class RequestLog implements CallObserver {
       connectionId: peer.connectionId,
       clientRequestId,
     };
-    if (WARN.has(code)) this.log.warn(fields, 'call');
-    else this.log.info(fields, 'call');
+    this.log[level](fields, 'call');
   }
 }

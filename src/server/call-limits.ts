@@ -1,17 +1,17 @@
 import { constants } from 'node:http2';
+import { type ServerInterceptingCallInterface, type ServerInterceptor, status } from '@grpc/grpc-js';
 import {
-  ResponderBuilder,
-  ServerInterceptingCall,
-  type ServerInterceptingCallInterface,
-  type ServerInterceptor,
-  ServerListenerBuilder,
-  status,
-} from '@grpc/grpc-js';
+  type CallListener,
+  type CallStatus,
+  ForwardingCall,
+  ForwardingListener,
+} from '../rpc/interceptors/forwarding-call.js';
 import { type CallInternals, internalsOf } from './grpc-internals.js';
 import { DEADLINE_CEILING_MS, REQUEST_TIMEOUT_MS } from './limits.js';
 
 /** Milliseconds; the constants of limits.ts unless a test wants them shorter. */
 export interface CallTimeouts {
+  /** Less than the ceiling. */
   readonly requestTimeoutMs: number;
   readonly deadlineCeilingMs: number;
 }
@@ -27,6 +27,8 @@ export interface CallTimeouts {
  *   takes a second message, so a second one ends the call before anything is decompressed.
  * - A call that was answered before its request had ended would hold its place among the connection's streams
  *   for as long as the client likes; it is reset as HTTP/2 provides (RFC 9113, 8.1).
+ * - grpc-js sends the status of a unary call when its reply has been written: two encryptions and two system calls, and
+ *   a turn of the event loop between them. Here the status follows at once, and both leave together.
  */
 export function callLimits(
   timeouts: CallTimeouts = { requestTimeoutMs: REQUEST_TIMEOUT_MS, deadlineCeilingMs: DEADLINE_CEILING_MS },
@@ -37,6 +39,7 @@ export function callLimits(
     return new LimitedCall(call, internals, {
       requestTimeoutMs: method.requestStream ? undefined : timeouts.requestTimeoutMs,
       ceilingMs: method.responseStream ? undefined : Date.now() + timeouts.deadlineCeilingMs,
+      isUnary: !method.requestStream && !method.responseStream,
     });
   };
 }
@@ -57,72 +60,117 @@ interface Bounds {
   readonly requestTimeoutMs: number | undefined;
   /** Milliseconds since the epoch. */
   readonly ceilingMs: number | undefined;
+  /** Whether one message is all that is answered. */
+  readonly isUnary: boolean;
 }
 
-class LimitedCall extends ServerInterceptingCall {
-  readonly #inner: ServerInterceptingCallInterface;
+class LimitedCall extends ForwardingCall {
+  readonly #internals: CallInternals | undefined;
   readonly #ceilingMs: number | undefined;
+  readonly #isUnary: boolean;
+  /** One for both limits: most calls are over long before either. */
+  #timer: NodeJS.Timeout | undefined;
+  #requestEnded = false;
 
   constructor(
     inner: ServerInterceptingCallInterface,
     internals: CallInternals | undefined,
-    { requestTimeoutMs, ceilingMs }: Bounds,
+    { requestTimeoutMs, ceilingMs, isUnary }: Bounds,
   ) {
-    const timers = new Timers();
-    let requestEnded = false;
-    const finish = (): void => {
-      timers.clear();
-      if (!requestEnded) resetSoon(internals);
-    };
-    const giveUp = (details: string): void => {
-      timers.clear();
-      inner.sendStatus({ code: status.DEADLINE_EXCEEDED, details });
-    };
-    const listener = new ServerListenerBuilder()
-      .withOnReceiveHalfClose((next) => {
-        requestEnded = true;
-        timers.clear('request');
-        next();
-      })
-      // Also the end of every call, those included that grpc-js answers by itself (a message too large).
-      .withOnCancel(finish)
-      .build();
-    const responder = new ResponderBuilder()
-      .withStart((next) => next(listener))
-      .withSendStatus((value, next) => {
-        finish();
-        next(value);
-      })
-      .build();
-    super(inner, responder);
-    this.#inner = inner;
+    super(inner);
+    this.#internals = internals;
     this.#ceilingMs = ceilingMs;
-    timers.set('request', requestTimeoutMs, () => giveUp('the request was not sent in time'));
-    const left = ceilingMs === undefined ? undefined : ceilingMs - Date.now();
-    timers.set('ceiling', left, () => giveUp('no call may take this long'));
+    this.#isUnary = isUnary;
+    if (requestTimeoutMs !== undefined) {
+      this.#timer = setTimeout(requestIsLate, requestTimeoutMs, this);
+    } else {
+      this.#waitForCeiling();
+    }
+  }
+
+  override start(listener: CallListener): void {
+    this.inner.start(new LimitedListener(listener, this));
+  }
+
+  override sendMessage(message: unknown, callback: () => void): void {
+    const stream = this.#internals?.stream;
+    // Of a call that is over nothing may be said to have been sent; grpc-js sees to that.
+    if (!this.#isUnary || stream === undefined || stream.destroyed || stream.closed) {
+      this.inner.sendMessage(message, callback);
+    } else {
+      this.inner.sendMessage(message, nothing);
+      callback();
+    }
+  }
+
+  override sendStatus(status: CallStatus): void {
+    this.finish();
+    this.inner.sendStatus(status);
   }
 
   /** What the handler may rely on: the client's deadline or the ceiling, whichever is earlier. */
   override getDeadline(): number {
-    const deadline = this.#inner.getDeadline();
+    const deadline = this.inner.getDeadline();
     const own = deadline instanceof Date ? deadline.getTime() : deadline;
     return this.#ceilingMs === undefined ? own : Math.min(own, this.#ceilingMs);
   }
-}
 
-class Timers {
-  readonly #running = new Map<string, NodeJS.Timeout>();
-
-  set(name: string, ms: number | undefined, end: () => void): void {
-    if (ms !== undefined) this.#running.set(name, setTimeout(end, ms));
+  requestEnded(): void {
+    this.#requestEnded = true;
   }
 
-  clear(name?: string): void {
-    for (const [key, timer] of this.#running) {
-      if (name === undefined || name === key) clearTimeout(timer);
+  /** The time for the request is over. */
+  requestTimeUp(): void {
+    if (this.#requestEnded) this.#waitForCeiling();
+    else this.giveUp('the request was not sent in time');
+  }
+
+  /** Also at the end of every call, those included that grpc-js answers by itself (a message too large). */
+  finish(): void {
+    clearTimeout(this.#timer);
+    if (!this.#requestEnded) resetSoon(this.#internals);
+  }
+
+  giveUp(details: string): void {
+    clearTimeout(this.#timer);
+    this.inner.sendStatus({ code: status.DEADLINE_EXCEEDED, details });
+  }
+
+  #waitForCeiling(): void {
+    if (this.#ceilingMs !== undefined) {
+      this.#timer = setTimeout(callIsLate, this.#ceilingMs - Date.now(), this);
     }
   }
 }
+
+class LimitedListener extends ForwardingListener {
+  constructor(
+    next: CallListener,
+    private readonly call: LimitedCall,
+  ) {
+    super(next);
+  }
+
+  override onReceiveHalfClose(): void {
+    this.call.requestEnded();
+    super.onReceiveHalfClose();
+  }
+
+  override onCancel(): void {
+    this.call.finish();
+    super.onCancel();
+  }
+}
+
+function requestIsLate(call: LimitedCall): void {
+  call.requestTimeUp();
+}
+
+function callIsLate(call: LimitedCall): void {
+  call.giveUp('no call may take this long');
+}
+
+function nothing(): void {}
 
 /** Lets the status go first: Node closes the stream when what was written has been sent. */
 function resetSoon(internals: CallInternals | undefined): void {

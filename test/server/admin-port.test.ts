@@ -155,6 +155,7 @@ describe('the request log', () => {
   it('has one line a call, with who, what, what came of it, and nothing of the content', () => {
     const lines: { level: string; fields: object }[] = [];
     const log = new RequestLog({
+      isLevelEnabled: () => true,
       info: (fields) => void lines.push({ level: 'info', fields }),
       warn: (fields) => void lines.push({ level: 'warn', fields }),
     });

@@ -1,15 +1,14 @@
 import {
   type Metadata,
-  ResponderBuilder,
-  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
   type ServerInterceptor,
-  ServerListenerBuilder,
   type ServerMethodDefinition,
   status,
 } from '@grpc/grpc-js';
 import { peerOf } from '../../identity/connection-peer.js';
 import { attachRecord, type CallObserver, type CallRecord } from '../call-record.js';
 import { newId } from '../new-id.js';
+import { type CallListener, type CallStatus, ForwardingCall, ForwardingListener } from './forwarding-call.js';
 
 /** What a caller may call its request; anything else is not worth a line in our log. */
 const CLIENT_REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -35,40 +34,75 @@ export function observeCalls(
       peer: peerOf(call),
       startedAtMs: performance.now(),
       cut: () => cut(call),
+      clientRequestId: undefined,
+      kind: undefined,
+      domainId: undefined,
+      reason: undefined,
     };
-    let ended = false;
-    const end = (code: status): void => {
-      if (ended) return;
-      ended = true;
-      const durationMs = performance.now() - record.startedAtMs;
-      for (const observer of observers) observer.ended(record, code, durationMs);
-    };
-    const listener = new ServerListenerBuilder()
-      .withOnReceiveMetadata((metadata, next) => {
-        const clientRequestId = clientRequestIdOf(metadata);
-        if (clientRequestId !== undefined) record.clientRequestId = clientRequestId;
-        attachRecord(metadata, record);
-        next(metadata);
-      })
-      // Also comes after a status that grpc-js sent by itself, and after ours, when it says nothing new.
-      .withOnCancel(() => end(isPast(call.getDeadline()) ? status.DEADLINE_EXCEEDED : status.CANCELLED))
-      .build();
-    const responder = new ResponderBuilder()
-      .withStart((next) => next(listener))
-      .withSendStatus((sent, next) => {
-        end(sent.code ?? status.UNKNOWN);
-        next(sent);
-      })
-      .build();
-    return new ServerInterceptingCall(call, responder);
+    return new ObservedCall(call, record, observers);
   };
+}
+
+class ObservedCall extends ForwardingCall {
+  readonly #record: CallRecord;
+  readonly #observers: readonly CallObserver[];
+  #ended = false;
+
+  constructor(
+    inner: ServerInterceptingCallInterface,
+    record: CallRecord,
+    observers: readonly CallObserver[],
+  ) {
+    super(inner);
+    this.#record = record;
+    this.#observers = observers;
+  }
+
+  override start(listener: CallListener): void {
+    this.inner.start(new ObservedListener(listener, this.#record, this));
+  }
+
+  override sendStatus(sent: CallStatus): void {
+    this.end(sent.code ?? status.UNKNOWN);
+    this.inner.sendStatus(sent);
+  }
+
+  /** Also comes after a status that grpc-js sent by itself, and after ours, when it says nothing new. */
+  cancelled(): void {
+    this.end(Number(this.getDeadline()) <= Date.now() ? status.DEADLINE_EXCEEDED : status.CANCELLED);
+  }
+
+  private end(code: status): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const durationMs = performance.now() - this.#record.startedAtMs;
+    for (const observer of this.#observers) observer.ended(this.#record, code, durationMs);
+  }
+}
+
+class ObservedListener extends ForwardingListener {
+  constructor(
+    next: CallListener,
+    private readonly record: CallRecord,
+    private readonly call: ObservedCall,
+  ) {
+    super(next);
+  }
+
+  override onReceiveMetadata(metadata: Metadata): void {
+    const { record } = this;
+    record.clientRequestId = clientRequestIdOf(metadata);
+    attachRecord(metadata, record);
+    super.onReceiveMetadata(metadata);
+  }
+
+  override onCancel(): void {
+    this.call.cancelled();
+    super.onCancel();
+  }
 }
 
 function clientRequestIdOf(metadata: Metadata): string | undefined {
   const [value] = metadata.get(CLIENT_REQUEST_ID_KEY);
   return typeof value === 'string' && CLIENT_REQUEST_ID.test(value) ? value : undefined;
-}
-
-function isPast(deadline: Date | number): boolean {
-  return Number(deadline) <= Date.now();
 }
