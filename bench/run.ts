@@ -120,7 +120,7 @@ async function measureOne(
       say: (text) => progress.say(`${where}, ${text}`),
     });
   } catch (error) {
-    if (!(error instanceof RatioBlocked)) throw error;
+    if (!(error instanceof RatioBlocked) || world.undoing.hasBegun) throw error;
     progress.say(`${where} is blocked: ${error.message}`);
     return {
       name: nameOf(ratio),
