@@ -25,7 +25,7 @@ export interface CallContext {
 export interface HandlerTools {
   readonly commands: CommandRunner;
   readonly reader: Reader;
-  /** A fresh id: the prefix, `_`, and 128 random bits in lower-case base32. */
+  /** A fresh id: the prefix, `_`, the time and 85 random bits in lower-case base32. */
   readonly newId: (prefix: string) => string;
   /** Public keys of workloads, by domain and thumbprint (`src/rpc/proof-keys.ts`); who stores a key forgets its miss. */
   readonly proofKeys: ProofKeyCache;
