@@ -4,6 +4,7 @@ import type { CommandBase, Decision } from '../ledger/decision.js';
 import { expireEffect } from '../ledger/effect/expire-effect.js';
 import { loseExecutor } from '../ledger/effect/lose-executor.js';
 import type { Reader } from '../store/reader.js';
+import { EndedGrantWalk } from './ended-grants.js';
 import type { CommandRunner } from './lanes.js';
 
 /** So many candidates per kind and domain in one round: the queue is shared with the callers. */
@@ -37,8 +38,11 @@ export class Sweeps {
   private timer: NodeJS.Timeout | undefined;
   private round: Promise<SweepRound> | undefined;
   private stopped = false;
+  private readonly walk: EndedGrantWalk;
 
-  constructor(private readonly parts: SweepParts) {}
+  constructor(private readonly parts: SweepParts) {
+    this.walk = new EndedGrantWalk(parts.reader);
+  }
 
   /** Sweeps until `stop`, with this pause between rounds, in milliseconds. */
   start(pauseMs: number): void {
@@ -84,7 +88,7 @@ export class Sweeps {
       }
     };
     await attempt(() => this.run('late_prepared_effects', expireEffect));
-    await attempt(() => this.run('prepared_effects_of_ended_grants', expireEffect));
+    await attempt(() => this.endedGrants());
     await attempt(() => this.run('lost_executions', loseExecutor));
     await attempt(() => this.run('expired_proposals', expireProposal));
     await attempt(() => this.run('expired_action_leases', reapLease));
@@ -108,6 +112,20 @@ export class Sweeps {
       changed += moved;
       // A round ends where nothing moves any more: what is refused now is tried in the next one.
       if (moved === 0 || this.stopped) return changed;
+    }
+  }
+
+  /** One page in a round, and further ones as long as they hold something: a revoked grant's effects lie together. */
+  private async endedGrants(): Promise<number> {
+    let changed = 0;
+    for (;;) {
+      const { candidates, last } = await this.walk.next();
+      let moved = 0;
+      for (let at = 0; at < candidates.length; at += Number(CANDIDATES_PER_ROUND)) {
+        moved += await this.submitAll(candidates.slice(at, at + Number(CANDIDATES_PER_ROUND)), expireEffect);
+      }
+      changed += moved;
+      if (last || moved === 0 || this.stopped) return changed;
     }
   }
 

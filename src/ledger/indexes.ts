@@ -26,8 +26,9 @@ export const INDEXES = {
     isTerminal(row.state) ? undefined : keyText([row.eventId, row.grantId]),
   ),
   keyHolder: index('effects', (row) => (row.holdsKey ? keyText([row.sink, row.keyDigest]) : undefined)),
+  /** Those that succeeded and let their key go; one that holds it is the holder. */
   keySucceeded: index('effects', (row) =>
-    row.state === 'SUCCEEDED' ? keyText([row.sink, row.keyDigest]) : undefined,
+    row.state === 'SUCCEEDED' && !row.holdsKey ? keyText([row.sink, row.keyDigest]) : undefined,
   ),
   tombstoneOfIdentity: index('effect_tombstones', (row) => keyText([row.identityDigest])),
   /** The archived effect that stands for a key: its holder, or else one that succeeded under it. */

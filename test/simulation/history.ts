@@ -259,6 +259,11 @@ export class History {
       const grant = this.batched.get('grants', command.grantId);
       const done = this.batched
         .find('keySucceeded', effect.sink, effect.keyDigest)
+        .concat(
+          this.batched
+            .find('keyHolder', effect.sink, effect.keyDigest)
+            .filter(({ state }) => state === 'SUCCEEDED'),
+        )
         .filter(({ effectId }) => effectId !== effect.effectId && effectId < effect.effectId)
         .map(({ effectId }) => effectId)
         .concat(

@@ -19,6 +19,9 @@ import { byDomainAlone, writeText } from './statement-plans.js';
 // everything that a reservation touches, with statistics and without: they must be no worse.
 
 const ROWS = 20_000;
+const PAGE = 1_000;
+/** Its entry and row, its grant by the key, and that grant's domain and harness. */
+const BLOCKS_PER_EFFECT = 15;
 /** The columns of each table that tell its rows apart, as an expression of a row t and a number n. */
 const COPIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   events: { event_id: 't.event_id || n' },
@@ -85,4 +88,21 @@ test('with statistics', async () => {
   for (const [name, text] of statements) {
     expect([name, ...(await byDomainAlone(world.admin, text))]).toEqual([name]);
   }
+});
+
+// What the sweep of ended grants looks at in a second is a page, however much is not settled.
+test('the walk over what is not settled reads a page of its index, from any place on', async () => {
+  const text = loadStatements('./sql/queries/sweep.sql').get('prepared_effects_of_ended_grants') ?? '';
+  await world.admin.query(`PREPARE walk AS ${text}`);
+  const blocksOf = async (place: string, page: number): Promise<number> => {
+    const { rows } = await world.admin.query(
+      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE walk ('${place}', '', '', '', ${page})`,
+    );
+    const plan = rows[0]['QUERY PLAN'][0].Plan as Record<string, number>;
+    return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
+  };
+  const [few, many] = [await blocksOf('', PAGE / 10), await blocksOf('', PAGE)];
+  expect(many).toBeLessThan(PAGE * BLOCKS_PER_EFFECT);
+  expect(few).toBeLessThan((PAGE / 10) * BLOCKS_PER_EFFECT);
+  expect(await blocksOf('z', PAGE)).toBeLessThan(BLOCKS_PER_EFFECT);
 });

@@ -216,8 +216,8 @@ CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e
 -- name: unsettled_of
 SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(event_id, grant_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM effects WHERE domain_id = $1 AND event_id = k.event_id AND grant_id = k.grant_id
-    AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN') LIMIT 1
+  SELECT * FROM effects WHERE domain_id = $1 AND grant_id = k.grant_id AND event_id >= k.event_id AND event_id <= k.event_id
+    AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN') ORDER BY event_id LIMIT 1
 ) AS t
 
 -- name: effects_holding_keys
@@ -229,7 +229,7 @@ CROSS JOIN LATERAL (
 -- name: effects_succeeded_under_keys
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
 CROSS JOIN LATERAL (
-  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND state = 'SUCCEEDED' ORDER BY key_digest LIMIT 1
+  SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND state = 'SUCCEEDED' AND NOT holds_key ORDER BY key_digest LIMIT 1
 ) AS t
 
 -- name: tombstones_under_keys

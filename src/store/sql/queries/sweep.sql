@@ -11,15 +11,36 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: prepared_effects_of_ended_grants
-SELECT d.domain_id, e.effect_id FROM domains AS d
-CROSS JOIN LATERAL (
-  SELECT p.effect_id FROM effects AS p
-  JOIN grants AS g ON g.domain_id = p.domain_id AND g.grant_id = p.grant_id
-  JOIN harnesses AS h ON h.domain_id = g.domain_id AND h.harness_id = g.harness_id
-  WHERE p.domain_id = d.domain_id AND p.state = 'PREPARED'
-    AND (g.revoked_at IS NOT NULL OR g.policy_revision <> d.policy_revision OR g.credential_epoch <> h.credential_epoch)
-  LIMIT $1
-) AS e
+-- No index says which grants have ended, so what is not settled is walked in the order of its index, in pages: behind a place
+-- ($1 domain, $2 grant, $3 event, $4 effect) at most $5 are looked at, however many there are. Answers where the page ended,
+-- how many were looked at, and of them what is PREPARED under a grant that was revoked or went stale; one row in any case.
+WITH looked AS MATERIALIZED (
+  SELECT domain_id, grant_id, event_id, effect_id, state FROM effects
+  WHERE (domain_id, grant_id, event_id, effect_id) > ($1::text, $2::text, $3::text, $4::text)
+    AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN')
+  ORDER BY domain_id, grant_id, event_id, effect_id LIMIT $5::integer
+), ended AS (
+  SELECT k.domain_id, k.grant_id FROM (SELECT DISTINCT domain_id, grant_id FROM looked WHERE state = 'PREPARED') AS k
+  CROSS JOIN LATERAL (SELECT policy_revision FROM domains WHERE domain_id = k.domain_id LIMIT 1) AS d
+  CROSS JOIN LATERAL (
+    SELECT revoked_at, policy_revision, credential_epoch, harness_id FROM grants
+    WHERE domain_id = k.domain_id AND grant_id = k.grant_id LIMIT 1
+  ) AS g
+  CROSS JOIN LATERAL (
+    SELECT credential_epoch FROM harnesses WHERE domain_id = k.domain_id AND harness_id = g.harness_id LIMIT 1
+  ) AS h
+  WHERE g.revoked_at IS NOT NULL OR g.policy_revision <> d.policy_revision OR g.credential_epoch <> h.credential_epoch
+)
+SELECT seen.looked_at, last.domain_id AS last_domain_id, last.grant_id AS last_grant_id, last.event_id AS last_event_id,
+  last.effect_id AS last_effect_id, found.domain_id, found.effect_id
+FROM (SELECT count(*) AS looked_at FROM looked) AS seen
+LEFT JOIN (
+  SELECT * FROM looked ORDER BY domain_id DESC, grant_id DESC, event_id DESC, effect_id DESC LIMIT 1
+) AS last ON true
+LEFT JOIN (
+  SELECT l.domain_id, l.effect_id FROM looked AS l
+  JOIN ended AS e ON e.domain_id = l.domain_id AND e.grant_id = l.grant_id WHERE l.state = 'PREPARED'
+) AS found ON true
 
 -- name: lost_executions
 SELECT d.domain_id, e.effect_id FROM domains AS d
