@@ -75,7 +75,7 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
   const blocked: BlockedRatio[] = [];
   for (const [i, ratio] of options.ratios.entries()) {
     const where = `${i + 1} of ${options.ratios.length}: ${ratio.id}`;
-    const result = await measureOne(ratio, where, world, plan, progress, versions);
+    const result = await measureOne(ratio, where, world, plan, undoing, progress, versions);
     if ('reason' in result) blocked.push(result);
     else ratios.push(result);
   }
@@ -105,6 +105,7 @@ async function measureOne(
   where: string,
   world: BenchWorld,
   plan: Plan,
+  undoing: Undoing,
   progress: Progress,
   versions: Readonly<Record<string, string>>,
 ): Promise<RatioResult | BlockedRatio> {
@@ -116,11 +117,12 @@ async function measureOne(
     run = await ratio.measure({
       world,
       plan,
+      undoing,
       onStep: (step, value) => progress.step(where, plan.rounds, step, value, ratio.unit),
       say: (text) => progress.say(`${where}, ${text}`),
     });
   } catch (error) {
-    if (!(error instanceof RatioBlocked) || world.undoing.hasBegun) throw error;
+    if (!(error instanceof RatioBlocked)) throw error;
     progress.say(`${where} is blocked: ${error.message}`);
     return {
       name: nameOf(ratio),

@@ -18,13 +18,13 @@ import {
   SINK,
 } from '../world/names.js';
 import { BatchFigures } from './batch-figures.js';
+import { callerOf } from './caller.js';
 import type { LaneOrder, LaneReserveOrder, OpenLaneOrder } from './messages.js';
 import { unchained } from './unchained.js';
 
 /** Of the service's own defaults. */
 const LANE_CONNECTIONS = 8;
 const QUEUE_LIMIT = 2_000;
-const DAY_US = 86_400_000_000n;
 
 interface Open {
   readonly pool: ConnectionPool;
@@ -117,15 +117,4 @@ function commandsOf({ domainId, grants, events }: LaneReserveOrder): ReserveEffe
       decisionId: newId('dec'),
     };
   });
-}
-
-/** A caller as its connection would have named it. */
-function callerOf(spiffeId: string): Caller {
-  return {
-    spiffeId,
-    trustDomain: new URL(spiffeId.replace('spiffe:', 'https:')).hostname,
-    leafDigest: sha256(`leaf of ${spiffeId}`),
-    keyThumbprint: `key of ${spiffeId}`,
-    notAfter: BigInt(Date.now()) * 1000n + DAY_US,
-  };
 }

@@ -2,6 +2,7 @@ import type { Step } from '../measure/interleave.js';
 import type { Pair } from '../measure/statistics.js';
 import type { Plan } from '../plan.js';
 import type { BenchWorld } from '../world/bench-world.js';
+import type { Undoing } from '../world/undoing.js';
 
 /** What a ratio is to reach: bench.md, Ratios to reach. */
 export interface Goal {
@@ -13,6 +14,8 @@ export interface Goal {
 export interface RatioContext {
   readonly world: BenchWorld;
   readonly plan: Plan;
+  /** What is to be undone at the end, whatever a ratio starts for itself. */
+  readonly undoing: Undoing;
   /** Told of each step. */
   readonly onStep: (step: Step, value: number) => void;
   /** Says what takes long besides. */

@@ -2,11 +2,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { toBinary } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
 import { AdminSession } from '../../src/cli/client/admin-session.js';
 import { registerWorkload } from '../../src/cli/client/register-workload.js';
 import { Channel } from '../../src/cli/client/service-client.js';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
+import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
+import {
+  type EmbeddedPostgres,
+  type EmbeddedPostgresOptions,
+  startEmbeddedPostgres,
+} from '../../src/embedded/embedded-postgres.js';
 import { RegistrationSpecSchema, WorkloadRole } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { createSigningKey, type SigningKey } from '../../src/identity/sign.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
@@ -68,15 +74,15 @@ export class BenchWorld {
     this.growth = new StoreGrowth(sql);
   }
 
-  /** @param profile where the CPU profiles of service, lane and load go, if any are wanted */
-  static async open(undoing: Undoing, profile?: string): Promise<BenchWorld> {
+  /**
+   * @param profile where the CPU profiles of service, lane and load go, if any are wanted
+   * @param given an empty server that somebody else started and ends
+   */
+  static async open(undoing: Undoing, profile?: string, given?: EmbeddedPostgres): Promise<BenchWorld> {
     const folder = await mkdtemp(path.join(tmpdir(), 'surety-bench-'));
     undoing.add(() => rm(folder, { recursive: true, force: true }));
-    const postgres = await startEmbeddedPostgres({
-      dataDir: path.join(folder, 'postgres'),
-      removeWhenDone: true,
-    });
-    undoing.add(() => postgres.stop());
+    const postgres = given ?? (await startEmbeddedPostgres(placeOf(folder)));
+    if (!given) undoing.add(() => postgres.stop());
     const sql = new pg.Client({ connectionString: postgres.url });
     await sql.connect();
     undoing.add(() => sql.end());
@@ -115,9 +121,13 @@ export class BenchWorld {
     await this.startService();
   }
 
-  /** Connects the load to the service, with a registration that is fresh. */
-  async connect(): Promise<void> {
-    const registration = await this.registerExecutor();
+  /**
+   * Connects the load to the service, with a registration that is fresh.
+   *
+   * @param validityMs how long it is valid, where that matters
+   */
+  async connect(validityMs?: number): Promise<void> {
+    const registration = await this.registerExecutor(validityMs);
     await this.load.send({
       kind: 'open',
       target: this.service.target,
@@ -164,13 +174,14 @@ export class BenchWorld {
     }
   }
 
-  private async registerExecutor(): Promise<RegistrationText> {
+  /** An executor with a registration that is fresh; its connection is the caller's to close. */
+  async executorSession(validityMs?: number): Promise<WorkloadSession> {
     const spiffeId = executorSpiffeId(DOMAIN);
-    const [operator, executor] = [this.channel(OPERATOR), this.channel(spiffeId)];
+    const operator = this.channel(OPERATOR);
     try {
-      const session = await registerWorkload(
+      return await registerWorkload(
         new AdminSession(operator, this.operatorKey),
-        executor,
+        this.channel(spiffeId),
         operator,
         {
           domainId: DOMAIN,
@@ -178,8 +189,19 @@ export class BenchWorld {
           role: WorkloadRole.EFFECT_EXECUTOR,
           workloadId: 'payments',
           sinks: [SINK],
+          ...(validityMs === undefined
+            ? {}
+            : { overrides: { expireTime: timestampFromMs(Date.now() + validityMs) } }),
         },
       );
+    } finally {
+      operator.close();
+    }
+  }
+
+  private async registerExecutor(validityMs?: number): Promise<RegistrationText> {
+    const session = await this.executorSession(validityMs);
+    try {
       const pem = session.key.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
       return {
         spec: Buffer.from(toBinary(RegistrationSpecSchema, session.registration)).toString('base64'),
@@ -188,12 +210,12 @@ export class BenchWorld {
         incarnation: String(session.service.incarnation),
       };
     } finally {
-      operator.close();
-      executor.close();
+      session.channel.close();
     }
   }
 
-  private channel(spiffeId: string): Channel {
+  /** A connection to the service; the caller's to close. */
+  channel(spiffeId: string): Channel {
     const { certificate, key, roots } = this.certificates.identity(spiffeId);
     return new Channel(this.service.target, {
       certificate: Buffer.from(certificate),
@@ -201,6 +223,10 @@ export class BenchWorld {
       roots: Buffer.from(roots),
     });
   }
+}
+
+function placeOf(folder: string): EmbeddedPostgresOptions {
+  return { dataDir: path.join(folder, 'postgres'), removeWhenDone: true };
 }
 
 async function prepareDatabase(url: string, sql: pg.Client, operatorKey: SigningKey): Promise<void> {

@@ -20,7 +20,7 @@ let made = 0;
 export class GrantLoader {
   /** @param rate of the first round, per second */
   constructor(
-    private readonly world: BenchWorld,
+    private readonly world: Pick<BenchWorld, 'sql' | 'reserved'>,
     private readonly domainId: string,
     private rate = FIRST_RATE,
   ) {}

@@ -9,11 +9,6 @@ export class Undoing {
     if (this.running) this.running = this.running.then(() => this.rest());
   }
 
-  /** Whether the end has come, so that what fails from now on fails because of it. */
-  get hasBegun(): boolean {
-    return this.running !== undefined;
-  }
-
   /** Undoes all of it; may be called again. */
   run(): Promise<void> {
     return (this.running ??= this.rest());
