@@ -23,7 +23,7 @@ export interface Admission {
   readonly peer: ConnectionPeer;
   readonly domain: RequestDomain;
   /** What decoding found. */
-  readonly violation?: FieldViolation;
+  readonly violation?: FieldViolation | undefined;
 }
 
 /** Who calls, as what, and in which domain. */
@@ -50,32 +50,31 @@ export class CallGate {
     this.#draining = true;
   }
 
+  /**
+   * Admits who is remembered, without a promise: that is nearly every call.
+   *
+   * @returns undefined where `admit` has to ask the registry first
+   * @throws {Refused | CertificateRejected}
+   */
+  admitRemembered(admission: Admission): Admitted | undefined {
+    const accepted = this.#authenticated(admission);
+    const domainId = admission.domain.named ?? accepted.trustDomain;
+    const kind = this.#options.registry.remembered(accepted, domainId);
+    return kind === undefined ? undefined : admitted(admission, accepted, domainId, kind);
+  }
+
   /** @throws {Refused | CertificateRejected} */
-  async admit({ method, row, peer, domain, violation }: Admission): Promise<Admitted> {
+  async admit(admission: Admission): Promise<Admitted> {
+    const accepted = this.#authenticated(admission);
+    const domainId = admission.domain.named ?? accepted.trustDomain;
+    return admitted(admission, accepted, domainId, await this.#kindOf(accepted, domainId, admission.row));
+  }
+
+  #authenticated({ peer, row }: Admission): AcceptedPeer {
     const accepted = this.authenticate(peer);
     if (this.#draining && row.whileDraining !== true)
       throw refused('DRAINING', 'The service is shutting down.');
-    const { spiffeId, trustDomain } = accepted;
-    const domainId = domain.named ?? trustDomain;
-    const kind = await this.#kindOf(accepted, domainId, row);
-    if (!row.kinds.has(kind)) {
-      throw refused('METHOD_NOT_ALLOWED', `${method} is not open to callers of the kind ${kind}.`, {
-        method,
-        kind,
-      });
-    }
-    const violations = [violation ?? domain.violation(kind)].filter((one) => one !== undefined);
-    if (violations.length > 0) {
-      throw new Refused(refusal('FIELD_INVALID', 'The request breaks a rule of its fields.', { violations }));
-    }
-    const caller: Caller = {
-      spiffeId,
-      trustDomain,
-      leafDigest: accepted.leafSha256,
-      keyThumbprint: accepted.publicKeyThumbprint,
-      notAfter: accepted.notAfterMicros,
-    };
-    return { caller, kind, domainId };
+    return accepted;
   }
 
   /**
@@ -107,6 +106,37 @@ export class CallGate {
     // A caller that is known at home and nothing there: foreign and absent look alike.
     throw refused('NOT_VISIBLE', 'There is nothing here that the caller may see.');
   }
+}
+
+/** What a caller of a kind may call, and with what. */
+function admitted(
+  { method, row, domain, violation }: Admission,
+  accepted: AcceptedPeer,
+  domainId: string,
+  kind: CallerKind,
+): Admitted {
+  if (!row.kinds.has(kind)) {
+    throw refused('METHOD_NOT_ALLOWED', `${method} is not open to callers of the kind ${kind}.`, {
+      method,
+      kind,
+    });
+  }
+  const wrong = violation ?? domain.violation(kind);
+  if (wrong !== undefined) {
+    const violations = [wrong];
+    throw new Refused(refusal('FIELD_INVALID', 'The request breaks a rule of its fields.', { violations }));
+  }
+  return { caller: callerOf(accepted), kind, domainId };
+}
+
+function callerOf(peer: AcceptedPeer): Caller {
+  return {
+    spiffeId: peer.spiffeId,
+    trustDomain: peer.trustDomain,
+    leafDigest: peer.leafSha256,
+    keyThumbprint: peer.publicKeyThumbprint,
+    notAfter: peer.notAfterMicros,
+  };
 }
 
 function refused(reason: Reason, message: string, metadata?: Readonly<Record<string, string>>): Refused {

@@ -17,8 +17,10 @@ const MAX_DOMAINS_PER_CONNECTION = 16;
 export type Standing = CallerKind | undefined;
 
 interface Remembered {
-  readonly until: number;
+  until: number;
   readonly standing: Promise<Standing>;
+  /** What was read, once it is there. */
+  kind: CallerKind | undefined;
 }
 
 export interface CallerRegistryOptions {
@@ -45,6 +47,12 @@ export class CallerRegistry {
     this.#now = options.monotonicMs ?? (() => performance.now());
   }
 
+  /** What the peer is remembered as in a domain; undefined where `kindOf` has to be asked. */
+  remembered(peer: AcceptedPeer, domainId: string): CallerKind | undefined {
+    const known = this.#remembered.get(peer)?.get(domainId);
+    return known !== undefined && known.until > this.#now() ? known.kind : undefined;
+  }
+
   /**
    * What the peer is in a domain; undefined where it is nothing there, or there is no such domain.
    *
@@ -59,14 +67,15 @@ export class CallerRegistry {
     if (domains.size >= MAX_DOMAINS_PER_CONNECTION) domains.delete(domains.keys().next().value as string);
     const standing = this.#read(peer, domainId);
     // Calls that come while it is read share the one reading.
-    domains.set(domainId, { until: this.#now() + REMEMBER_MS, standing });
+    const remembered: Remembered = { until: this.#now() + REMEMBER_MS, standing, kind: undefined };
+    domains.set(domainId, remembered);
     void standing.then(
       (kind) => {
-        if (kind !== undefined || domains.get(domainId)?.standing !== standing) return;
-        domains.set(domainId, { until: this.#now() + REMEMBER_UNKNOWN_MS, standing });
+        if (kind === undefined) remembered.until = this.#now() + REMEMBER_UNKNOWN_MS;
+        else remembered.kind = kind;
       },
       () => {
-        if (domains.get(domainId)?.standing === standing) domains.delete(domainId);
+        if (domains.get(domainId) === remembered) domains.delete(domainId);
       },
     );
     return standing;

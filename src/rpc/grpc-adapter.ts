@@ -22,7 +22,7 @@ import type {
 import { METHOD_TABLE, type MethodRow } from '../identity/method-table.js';
 import { type Refusal, refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
-import { type Admitted, type CallGate } from './call-gate.js';
+import type { Admission, Admitted, CallGate } from './call-gate.js';
 import { type CallRecord, recordOf } from './call-record.js';
 import { decodeRequest } from './decode-request.js';
 import type { BidiHandler, CallContext, ServiceBinding, StreamHandler, UnaryHandler } from './handler.js';
@@ -127,7 +127,10 @@ export class GrpcAdapter {
 
   async #unaryReply(method: ServedMethod, call: UnaryCall, record: CallRecord): Promise<Buffer> {
     const decoded = decodeRequest(method.input, call.request);
-    const admitted = await this.#admit(method, record, decoded);
+    const admission = admissionOf(method, record, decoded);
+    const { gate } = this.#options;
+    const admitted = gate.admitRemembered(admission) ?? (await gate.admit(admission));
+    note(record, admitted);
     const handler = method.handler as UnaryHandler<DescMessage, DescMessage>;
     const context = new UnaryContext(record, admitted, call);
     return this.#encode(method, await handler((decoded as { request: Request }).request, context));
@@ -157,7 +160,8 @@ export class GrpcAdapter {
   ): Promise<AsyncIterable<Reply>> {
     const decoded =
       method.kind === 'server_streaming' ? decodeRequest(method.input, requestOf(call)) : undefined;
-    const admitted = await this.#admit(method, record, decoded);
+    const admitted = await this.#options.gate.admit(admissionOf(method, record, decoded));
+    note(record, admitted);
     life.readmitEvery(this.#options.readmitMs ?? READMIT_MS, () =>
       this.#options.gate.readmit(record.peer, method.row, admitted),
     );
@@ -169,26 +173,6 @@ export class GrpcAdapter {
     }
     const handler = method.handler as StreamHandler<DescMessage, DescMessage>;
     return handler((decoded as { request: Request }).request, context);
-  }
-
-  async #admit(
-    { path, row, findDomain }: ServedMethod,
-    record: CallRecord,
-    decoded: ReturnType<typeof decodeRequest> | undefined,
-  ): Promise<Admitted> {
-    const request = decoded !== undefined && 'request' in decoded ? decoded.request : undefined;
-    const violation = decoded !== undefined && 'violation' in decoded ? { violation: decoded.violation } : {};
-    const domain = findDomain(request);
-    const admitted = await this.#options.gate.admit({
-      method: path,
-      row,
-      peer: record.peer,
-      domain,
-      ...violation,
-    });
-    record.kind = admitted.kind;
-    record.domainId = admitted.domainId;
-    return admitted;
   }
 
   #encode({ output, input }: ServedMethod, reply: Reply): Buffer {
@@ -234,6 +218,21 @@ function servedMethod(method: DescMethod, handler: unknown): ServedMethod {
   if (typeof handler !== 'function') throw new Error(`${path} has no handler`);
   const { methodKind: kind, input, output } = method;
   return { path, kind, input, output, row, findDomain: domainFinder(method, row), handler };
+}
+
+function admissionOf(
+  { path, row, findDomain }: ServedMethod,
+  { peer }: CallRecord,
+  decoded: ReturnType<typeof decodeRequest> | undefined,
+): Admission {
+  const request = decoded !== undefined && 'request' in decoded ? decoded.request : undefined;
+  const violation = decoded !== undefined && 'violation' in decoded ? decoded.violation : undefined;
+  return { method: path, row, peer, domain: findDomain(request), violation };
+}
+
+function note(record: CallRecord, { kind, domainId }: Admitted): void {
+  record.kind = kind;
+  record.domainId = domainId;
 }
 
 const asIs = (bytes: Buffer): Buffer => bytes;

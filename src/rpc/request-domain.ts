@@ -20,7 +20,9 @@ export interface RequestDomain {
 /** Finds the domain in a decoded request; undefined stands for one that could not be decoded. */
 export type DomainFinder = (request: object | undefined) => RequestDomain;
 
-const NONE: RequestDomain = { violation: () => undefined };
+const noViolation = (): undefined => undefined;
+
+const NONE: RequestDomain = { violation: noViolation };
 
 /** Prepares the search for a method's requests. @throws when the row names a field that the request does not have */
 export function domainFinder(method: DescMethod, { domain }: MethodRow): DomainFinder {
@@ -32,7 +34,7 @@ export function domainFinder(method: DescMethod, { domain }: MethodRow): DomainF
     if (request === undefined) return NONE;
     const text = read(request);
     if (text === '') return { violation: (kind) => missing(field, from, kind) };
-    if (isTrustDomain(text)) return { named: text, violation: () => undefined };
+    if (isTrustDomain(text)) return { named: text, violation: noViolation };
     return { violation: () => ({ field, rule: 'must be the name of a trust domain' }) };
   };
 }
@@ -73,7 +75,7 @@ function commandDomain(request: object | undefined): RequestDomain {
   if (payload === undefined) return NONE;
   try {
     const named = fromBinary(AdminCommandSchema, payload, { readUnknownFields: false }).header?.domainId;
-    return named !== undefined && isTrustDomain(named) ? { named, violation: () => undefined } : NONE;
+    return named !== undefined && isTrustDomain(named) ? { named, violation: noViolation } : NONE;
   } catch {
     return NONE;
   }
