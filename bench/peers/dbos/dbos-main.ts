@@ -24,6 +24,8 @@ const DONE = `SELECT count(*) FROM dbos.workflow_status AS w JOIN dbos.operation
 
 /** A workflow with one step, called with an id of its own; all else is as the SDK has it. */
 async function openDbos({ packages, databaseUrl }: OpenPeerOrder): Promise<Peer> {
+  // What its use of the driver is warned of is not for who runs the benchmark.
+  process.noDeprecation = true;
   const { DBOS } = await loadPackage<DbosModule>(packages, '@dbos-inc/dbos-sdk');
   DBOS.setConfig({ name: 'surety-bench', systemDatabaseUrl: databaseUrl, logLevel: 'error' });
   const life = DBOS.registerWorkflow(

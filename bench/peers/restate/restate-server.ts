@@ -25,31 +25,18 @@ export class RestateServer {
 
   /** @param folder where the server stores what it has to */
   static async start(packages: string, folder: string): Promise<RestateServer> {
-    const [node, ingress, admin, port] = [
-      await address(),
-      await address(),
-      await address(),
-      await freePort(),
-    ];
+    const [ingress, admin, port] = [await address(), await address(), await freePort()];
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('RESTATE_'));
+    const environment = Object.fromEntries(inherited);
     const server = spawn(binaryOf(packages), ['--no-logo', '--base-dir', folder, '--listen-mode', 'tcp'], {
-      env: {
-        ...Object.fromEntries(inherited),
-        RESTATE_BIND_ADDRESS: node,
-        RESTATE_INGRESS__BIND_ADDRESS: ingress,
-        RESTATE_ADMIN__BIND_ADDRESS: admin,
-        // It looks for a cluster manager and says at length that there is none.
-        RESTATE_LOG_FILTER: 'error,octocrab=off',
-        RESTATE_LOG_DISABLE_ANSI_CODES: 'true',
-        RESTATE_DISABLE_TELEMETRY: 'true',
-      },
+      env: { ...environment, ...serverSettings(await address(), ingress, admin) },
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     server.once('error', () => undefined);
-    const service = fork(fileURLToPath(new URL('restate-service.js', import.meta.url)), [
-      packages,
-      String(port),
-    ]);
+    const main = fileURLToPath(new URL('restate-service.js', import.meta.url));
+    // At its default the SDK writes two lines for each call.
+    const env = { ...environment, RESTATE_LOGGING: 'ERROR' };
+    const service = fork(main, [packages, String(port)], { env });
     process.once('exit', () => {
       server.kill('SIGKILL');
       service.kill('SIGKILL');
@@ -104,6 +91,19 @@ export class RestateServer {
     if (!response.ok) throw new Error(`Restate answered ${path_} with ${response.status}`);
     return response.json();
   }
+}
+
+/** What differs from a server as anybody starts it: places, and what it says. */
+function serverSettings(node: string, ingress: string, admin: string): Record<string, string> {
+  return {
+    RESTATE_BIND_ADDRESS: node,
+    RESTATE_INGRESS__BIND_ADDRESS: ingress,
+    RESTATE_ADMIN__BIND_ADDRESS: admin,
+    // It looks for a cluster manager and says at length that there is none.
+    RESTATE_LOG_FILTER: 'error,octocrab=off',
+    RESTATE_LOG_DISABLE_ANSI_CODES: 'true',
+    RESTATE_DISABLE_TELEMETRY: 'true',
+  };
 }
 
 async function address(): Promise<string> {
