@@ -4,6 +4,7 @@ import type { Micros } from '../ledger/types.js';
 import { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, PipelineConnection, Statement } from './connection.js';
 import { DOMAIN_COLUMNS, domainOf, HEAD_COLUMNS, headOf } from './domain-rows.js';
+import { UnsendableError } from './flight.js';
 import { planGather } from './gather.js';
 import type { GatherPlan } from './gather-planner.js';
 import { detailOf, isTransient, StoreError, sqlState } from './store-error.js';
@@ -30,7 +31,9 @@ export type Gathered =
   /** The head does not extend what this process has seen. */
   | { readonly kind: 'regressed' };
 
-const BEGIN: Statement = { text: 'BEGIN ISOLATION LEVEL READ COMMITTED' };
+const BEGIN: Statement = { name: 'begin', text: 'BEGIN ISOLATION LEVEL READ COMMITTED' };
+const COMMIT: Statement = { name: 'commit', text: 'COMMIT' };
+const ROLLBACK: Statement = { name: 'rollback', text: 'ROLLBACK' };
 const LOCK_HEAD = `SELECT ${HEAD_COLUMNS} FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE`;
 /** A statement of its own after the lock: within the locking one the clock would be as old as the wait. */
 const READ_FACTS = `SELECT incarnation, audience, service_domain_id,
@@ -143,75 +146,76 @@ export async function commitBatch(
 ): Promise<void> {
   if (connection.transactionStatus() !== 'T') throw new StoreError('not_done', true, 'no transaction');
   connection.clearWarning();
-  const pending: Promise<Answer>[] = [];
-  const rejected: unknown[] = [];
-  connection.cork();
+  let part: Statement[] = [];
   for (const [i, statement] of statements.entries()) {
     const ordered = i > 0 ? fault(`in-commit-${i}`) : undefined;
-    if (ordered) await between(connection, pending, ordered);
-    pending.push(watch(connection.send(statement), rejected));
+    if (ordered) part = await between(connection, part, ordered);
+    part.push(statement);
   }
   const ordered = fault('before-commit');
-  if (ordered) await between(connection, pending, ordered);
-  // What the driver refuses by itself is rejected on the next tick, while the server would commit the others.
-  await nextTick();
-  await nextTick();
-  const end = connection.send({ text: rejected.length > 0 ? 'ROLLBACK' : 'COMMIT' });
-  connection.uncork();
-  const [answer] = await Promise.allSettled([end, ...pending]);
-  judge(connection, answer, rejected);
+  if (ordered) part = await between(connection, part, ordered);
+  const settled = await connection.flight([...part, COMMIT]);
+  await judge(connection, settled, true);
 }
 
-function watch(sent: Promise<Answer>, rejected: unknown[]): Promise<Answer> {
-  sent.catch((error: unknown) => rejected.push(error));
-  return sent;
-}
-
-/** Lets what was sent so far reach the server and be answered, before a test's fault strikes. */
+/**
+ * Lets what was there so far reach the server and be answered, before a test's fault strikes.
+ *
+ * @returns the statements of the next part: none
+ */
 async function between(
   connection: PipelineConnection,
-  pending: readonly Promise<Answer>[],
+  part: readonly Statement[],
   ordered: Promise<void>,
-): Promise<void> {
-  connection.uncork();
+): Promise<Statement[]> {
   // Together: a fault that rejects while the answers are still awaited must not end the process.
-  await Promise.allSettled([ordered, ...pending]);
+  const [answered] = await Promise.allSettled([connection.flight(part), ordered]);
   await ordered;
-  connection.cork();
+  const settled = answered.status === 'fulfilled' ? answered.value : [];
+  if (settled.some(({ status }) => status === 'rejected')) await judge(connection, settled, false);
+  return [];
 }
 
-function judge(
+/**
+ * What became of the batch, by how a flight of it was answered.
+ *
+ * @param committing whether COMMIT is the flight's last statement; else the flight has failed
+ * @throws StoreError unless COMMIT took effect
+ */
+async function judge(
   connection: PipelineConnection,
-  answer: PromiseSettledResult<Answer>,
-  rejected: readonly unknown[],
-): void {
-  const refused = rejected.find((error) => sqlState(error) !== undefined && !endsSession(error));
-  if (refused !== undefined) {
-    throw new StoreError('not_done', isTransient(refused), detailOf(refused), { cause: refused });
-  }
-  if (answer.status === 'fulfilled') {
-    if (answer.value.command === 'COMMIT') {
-      if (connection.sawWarning) throw new StoreError('unknown', true, 'warning at commit');
-      return;
+  settled: readonly PromiseSettledResult<Answer>[],
+  committing: boolean,
+): Promise<void> {
+  const place = settled.findIndex(({ status }) => status === 'rejected');
+  const failed = settled[place];
+  if (failed?.status !== 'rejected') {
+    const last = settled.at(-1);
+    if (last?.status !== 'fulfilled' || last.value.command !== 'COMMIT') {
+      throw new StoreError('not_done', true, 'rolled back');
     }
-    throw new StoreError('not_done', rejected.length === 0, 'rolled back');
+    if (connection.sawWarning) throw new StoreError('unknown', true, 'warning at commit');
+    return;
   }
-  const state = sqlState(answer.reason);
-  // An error in answer to COMMIT itself rolled it back; a broken connection or a dying server says nothing.
-  const failure = state !== undefined && !endsSession(answer.reason) ? 'not_done' : 'unknown';
-  throw new StoreError(failure, true, detailOf(answer.reason), { cause: answer.reason });
+  const { reason } = failed;
+  if (reason instanceof UnsendableError) {
+    // Nothing was sent; nobody is to wait for the lock.
+    await connection.flight([ROLLBACK]);
+    throw new StoreError('not_done', false, 'unsendable', { cause: reason });
+  }
+  // The database's refusal, of a statement or of COMMIT itself, is its word that nothing was done: it passes over all
+  // that comes behind. A broken connection or a dying server says nothing.
+  if (sqlState(reason) === undefined || endsSession(reason)) {
+    throw new StoreError('unknown', true, detailOf(reason), { cause: reason });
+  }
+  const atCommit = committing && place === settled.length - 1;
+  throw new StoreError('not_done', atCommit || isTransient(reason), detailOf(reason), { cause: reason });
 }
 
 /** Whether the error took the session with it (57P01 and the like, class 08): then COMMIT may or may not have run before. */
 function endsSession(error: unknown): boolean {
   const state = sqlState(error) ?? '';
   return state.startsWith('57P') || state.startsWith('08');
-}
-
-function nextTick(): Promise<void> {
-  return new Promise((resolve) => {
-    process.nextTick(resolve);
-  });
 }
 
 /**
@@ -234,7 +238,7 @@ export async function didCommit(
       text: 'SELECT last_batch FROM lanes WHERE domain_id = $1 AND lane_id = $2',
       values: [domainId, laneId],
     },
-    { text: 'ROLLBACK' },
+    ROLLBACK,
   ]);
   return answers[2]?.rows[0]?.['last_batch'] === batch;
 }

@@ -1,5 +1,8 @@
 import pg from 'pg';
+import { type Answer, Flight, PreparedStatements, type Statement } from './flight.js';
 import { TYPES } from './row-codec.js';
+
+export type { Answer, Statement } from './flight.js';
 
 /**
  * Timeouts of every connection, in milliseconds: an idle transaction ends before a waiter gives up its lock, a waiter
@@ -59,24 +62,6 @@ export const PLANNED_ONCE: readonly string[] = [
   'jit=off',
 ];
 
-/** One statement of a flight. */
-export interface Statement {
-  /** Prepared under this name; undefined: not prepared. */
-  readonly name?: string;
-  readonly text: string;
-  readonly values?: readonly (string | null)[];
-  /** Told when it is answered, which within a flight is before the others are; not when it fails. */
-  readonly onAnswer?: () => void;
-}
-
-/** What one statement answered. */
-export interface Answer {
-  readonly rows: readonly Record<string, unknown>[];
-  readonly rowCount: number;
-  /** The command tag's first word. */
-  readonly command: string;
-}
-
 /**
  * One pipelined connection of a lane: a flight of statements costs one round trip. Once anything went wrong on it, it is
  * thrown away.
@@ -84,6 +69,8 @@ export interface Answer {
 export class PipelineConnection {
   private broken: Error | undefined;
   private warned = false;
+  private readonly prepared = new PreparedStatements();
+  private flying: Flight | undefined;
 
   private constructor(private readonly client: pg.Client) {
     client.on('error', (error: Error) => {
@@ -105,12 +92,12 @@ export class PipelineConnection {
       options: [SEARCH_PATH, ...(settings.planEachTime ? [] : PLANNED_ONCE)]
         .map((setting) => `-c ${setting}`)
         .join(' '),
-      pipeline: true,
       query_timeout: QUERY_TIMEOUT_MS,
     });
     const connection = new PipelineConnection(client);
     try {
       await client.connect();
+      connection.inner()?.on('parseComplete', () => connection.prepared.parsed());
       if (settings.role !== undefined) await client.query(`SET ROLE ${pg.escapeIdentifier(settings.role)}`);
       const { rows } = await client.query(READ_SETTINGS);
       const setting = unsafeSetting(rows[0] ?? {});
@@ -142,40 +129,29 @@ export class PipelineConnection {
   }
 
   /**
-   * Sends all statements at once and answers when each is answered. What one statement rejects with is its own; the
-   * caller judges.
+   * Sends all statements at once and answers when each is answered. Behind one that failed the others are not done, and
+   * are rejected with its error; so are all of them where one cannot be sent (`UnsendableError`): then none was.
    */
   async flight(statements: readonly Statement[]): Promise<PromiseSettledResult<Answer>[]> {
-    this.cork();
-    const pending = statements.map((statement) => this.send(statement));
-    for (const [i, { onAnswer }] of statements.entries())
-      if (onAnswer) void pending[i]?.then(onAnswer, () => undefined);
-    this.uncork();
-    return Promise.allSettled(pending);
-  }
-
-  /** Queues one statement; rejects with the driver's error. */
-  send(statement: Statement): Promise<Answer> {
-    if (this.broken) return Promise.reject(this.broken);
-    return this.client.query({
-      text: statement.text,
-      ...(statement.name === undefined ? {} : { name: statement.name }),
-      ...(statement.values === undefined ? {} : { values: [...statement.values] }),
-    }) as unknown as Promise<Answer>;
-  }
-
-  cork(): void {
-    this.stream()?.cork();
-  }
-
-  uncork(): void {
-    this.stream()?.uncork();
+    try {
+      // What an earlier one prepares is known when it has been answered.
+      while (this.flying) await this.flying.settled;
+      if (this.broken) throw this.broken;
+      const flight = new Flight(statements, this.prepared);
+      this.flying = flight;
+      this.client.query(flight);
+      const settled = await flight.settled;
+      this.flying = undefined;
+      return settled;
+    } catch (reason) {
+      return statements.map(() => ({ status: 'rejected', reason }));
+    }
   }
 
   /** Closes at once, without a word to the server. */
   destroy(): void {
     this.broken ??= new Error('the connection was destroyed');
-    this.stream()?.destroy();
+    this.inner()?.stream.destroy();
     this.client.end().catch(() => undefined);
   }
 
@@ -185,9 +161,15 @@ export class PipelineConnection {
     await this.client.end().catch(() => undefined);
   }
 
-  private stream(): { cork(): void; uncork(): void; destroy(): void } | undefined {
-    return (this.client as unknown as { connection?: { stream?: never } }).connection?.stream;
+  private inner(): DriverConnection | undefined {
+    return (this.client as unknown as { connection?: DriverConnection }).connection;
   }
+}
+
+/** The driver's connection below its client. */
+interface DriverConnection {
+  readonly stream: { destroy(): void };
+  on(event: 'parseComplete', listener: () => void): void;
 }
 
 /** The driver's settings for a URL of ours; `PG*` variables play no part. */

@@ -3,7 +3,7 @@ import type { Reads } from '../ledger/reads.js';
 import { KEY_FIELDS, keyText, type KeyPart, type TableName, type Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, Statement } from './connection.js';
-import { decodeRow, encodeArray } from './row-codec.js';
+import { encodeArray, fieldsOf } from './row-codec.js';
 import { loadStatements } from './sql-files.js';
 import type { ColumnType } from './table-spec.js';
 import { columnName, TABLES } from './tables.js';
@@ -67,16 +67,14 @@ export class Planner implements GatherPlan {
     const spec = TABLES[table] as { columns: Record<string, ColumnType> };
     const types = (KEY_FIELDS[table] as readonly string[]).map((field) => spec.columns[field] as ColumnType);
     this.step(
-      { name: `gather_${table}`, text: byKeyText(table) },
+      { name: `gather_${table}`, text: byKeyText(table), fields: fieldsOf(table) },
       types.map((type, i) =>
         encodeArray(
           type,
           keys.map((key) => key[i]),
         ),
       ),
-      (set, rows) => {
-        for (const row of rows) set.loadRow(table, decodeRow(table, row));
-      },
+      (set, rows) => loadRows(set, table, rows),
     );
     this.mark((set) => {
       for (const key of keys) set.markKey(table, key);
@@ -85,17 +83,17 @@ export class Planner implements GatherPlan {
 
   /** Rows of a table by a joined statement. */
   joined(name: string, table: TableName, values: readonly string[]): void {
-    this.step(joinedStatement(name), values, (set, rows) => {
-      for (const row of rows) set.loadRow(table, decodeRow(table, row));
-    });
+    const statement = { ...joinedStatement(name), fields: fieldsOf(table) };
+    this.step(statement, values, (set, rows) => loadRows(set, table, rows));
   }
 
   /** Rows that stand under an index, by a joined statement. */
   indexed<I extends IndexName>(name: string, index: I, values: readonly string[]): void {
     const { table, keyOf: indexKey } = INDEXES[index];
-    this.step(joinedStatement(name), values, (set, rows) => {
+    const statement = { ...joinedStatement(name), fields: fieldsOf(table) };
+    this.step(statement, values, (set, rows) => {
       for (const raw of rows) {
-        const row = decodeRow(table, raw) as Tables[IndexTable<I>];
+        const row = raw as unknown as Tables[IndexTable<I>];
         const key = (indexKey as (row: Tables[IndexTable<I>]) => string | undefined)(row);
         if (key !== undefined) set.loadIndexed(index, [key], row);
       }
@@ -110,6 +108,11 @@ export class Planner implements GatherPlan {
   mark(mark: (set: WorkingSet) => void): void {
     this.marks.push(mark);
   }
+}
+
+/** Rows of a statement whose `fields` are the table's. */
+function loadRows(set: WorkingSet, table: TableName, rows: readonly Record<string, unknown>[]): void {
+  for (const row of rows) set.loadRow(table, row as unknown as Tables[typeof table]);
 }
 
 export function joinedStatement(name: string): Statement {

@@ -22,6 +22,11 @@ const PARSERS: ReadonlyMap<number, (text: string) => unknown> = new Map<number, 
   [BYTEA_ARRAY, (text) => parseArray(text).map(parseBytea)],
 ]);
 
+/** How a value of a type is read; undefined: it stays the text that Postgres sent. */
+export function parserOf(typeId: number): ((text: string) => unknown) | undefined {
+  return PARSERS.get(typeId);
+}
+
 /**
  * How values come out of the driver, on every connection of ours: int8 as bigint (a fence has 63 bits), bytea as Buffer.
  * Everything else stays the text that Postgres sent.
@@ -57,8 +62,7 @@ function parseArray(literal: string): string[] {
   return items;
 }
 
-/** One value as text for Postgres; null stays null. Nothing is left for the driver to convert: a bind that throws half-way
- * through a flight would let the others commit (architecture.md, pg in pipeline mode). */
+/** One value as text for Postgres; null stays null. A flight takes nothing else (architecture.md, pg in pipeline mode). */
 export function encodeValue(type: ColumnType, value: unknown): string | null {
   if (value === null || value === undefined) return null;
   switch (type) {
@@ -101,6 +105,18 @@ const FIELDS: ReadonlyMap<TableName, readonly { field: string; column: string }[
   (Object.keys(TABLES) as TableName[]).map((table) => [
     table,
     Object.keys(TABLES[table].columns).map((field) => ({ field, column: columnName(field) })),
+  ]),
+);
+
+/** The field of each column of a table. */
+export function fieldsOf(table: TableName): ReadonlyMap<string, string> {
+  return FIELD_NAMES.get(table) as ReadonlyMap<string, string>;
+}
+
+const FIELD_NAMES: ReadonlyMap<TableName, ReadonlyMap<string, string>> = new Map(
+  [...FIELDS].map(([table, columns]) => [
+    table,
+    new Map(columns.map(({ field, column }) => [column, field] as const)),
   ]),
 );
 

@@ -33,7 +33,11 @@ async function flight(connection: PipelineConnection, work: Statement): Promise<
   ]);
   const failed = answers.find((answer) => answer.status === 'rejected');
   if (failed) {
-    if (TAKEN_STATES.has(sqlState(failed.reason) ?? '')) return undefined;
+    if (TAKEN_STATES.has(sqlState(failed.reason) ?? '')) {
+      // Behind a failure COMMIT is passed over, and the connection goes on to others.
+      const [ended] = await connection.flight([{ text: 'ROLLBACK' }]);
+      if (ended?.status === 'fulfilled') return undefined;
+    }
     const { reason } = failed;
     throw new StoreError('not_done', isTransient(reason), detailOf(reason), { cause: reason });
   }

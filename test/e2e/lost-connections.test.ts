@@ -4,7 +4,7 @@ import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js'
 import { expectSound } from '../fault/store-invariants.js';
 import { ACME, AUDITOR, type E2eWorld, openE2eWorld } from '../support/e2e-world.js';
 import { urlFor } from '../support/postgres.js';
-import type { FrontendMessage } from '../support/postgres-messages.js';
+import { type FrontendMessage, isLaneCommit } from '../support/postgres-messages.js';
 import type { ServiceProcess } from '../support/service-process.js';
 import { type CutAt, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import { type Answer, type CallKind, type ExactCall, ExactCalls } from './exact-calls.js';
@@ -170,9 +170,9 @@ async function untilDone(call: ExactCall, service: ServiceProcess): Promise<Answ
  */
 function commitOfBatch(): (message: FrontendMessage) => boolean {
   let writes = false;
-  return ({ type, body }) => {
-    if (body.includes('insert_audit_entries')) writes = true;
-    return writes && type === 'Q' && body.toString('latin1').startsWith('COMMIT');
+  return (message) => {
+    if (message.body.includes('insert_audit_entries')) writes = true;
+    return writes && isLaneCommit(message);
   };
 }
 

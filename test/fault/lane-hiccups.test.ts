@@ -3,6 +3,7 @@ import type { EffectRow } from '../../src/ledger/effect/records.js';
 import type { Reason } from '../../src/ledger/refusal.js';
 import { type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
 import { urlFor } from '../support/postgres.js';
+import { isLaneCommit } from '../support/postgres-messages.js';
 import { type CutAt, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
   acknowledgeCall,
@@ -105,14 +106,12 @@ describe('two replicas on one domain, whose connections are dropped at random', 
 
 /** Drops all connections of a replica, ends one in the server, or cuts one at COMMIT, some five times a second. */
 async function badWeather(until: number): Promise<void> {
-  const isCommit = (message: { type: string; body: Buffer }): boolean =>
-    message.type === 'Q' && message.body.toString('latin1').startsWith('COMMIT');
   while (performance.now() < until) {
     const proxy = pick(proxies);
     const kind = Math.random();
     if (kind < 0.35) proxy.dropAll();
     else if (kind < 0.7) await terminateOne();
-    else void proxy.cutAfter(isCommit, pick<CutAt>(['before', 'forwarded', 'answered']));
+    else void proxy.cutAfter(isLaneCommit, pick<CutAt>(['before', 'forwarded', 'answered']));
     await pause(100 + 200 * Math.random());
   }
 }

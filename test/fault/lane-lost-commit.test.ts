@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
 import { urlFor } from '../support/postgres.js';
-import type { FrontendMessage } from '../support/postgres-messages.js';
+import { isLaneCommit } from '../support/postgres-messages.js';
 import { type CutAt, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
   acknowledgeCall,
@@ -31,9 +31,6 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-const isCommit = (message: FrontendMessage): boolean =>
-  message.type === 'Q' && message.body.toString('latin1').startsWith('COMMIT');
-
 function openProxy(of = world): Promise<TcpProxy> {
   return startTcpProxy({ targetPort: Number(new URL(of.database.url).port) });
 }
@@ -56,7 +53,7 @@ describe('a connection that is cut at COMMIT', () => {
     const proxy = await openProxy();
     const replica = through(proxy, { poolSize: 1 });
     const command = await (CALLS[kind] as () => Promise<Call>)();
-    const cut = proxy.cutAfter(isCommit, at);
+    const cut = proxy.cutAfter(isLaneCommit, at);
     const outcome = await submit(replica, command);
     await cut;
     expect(outcome).toMatchObject({ ok: true, reply: { duplicate: false } });
@@ -74,7 +71,7 @@ describe('a connection that is cut at COMMIT', () => {
     const proxy = await openProxy();
     const replica = through(proxy);
     const calls = await Promise.all(Array.from({ length: 20 }, () => CALLS['reserve']?.() as Promise<Call>));
-    const cut = proxy.cutAfter(isCommit, at);
+    const cut = proxy.cutAfter(isLaneCommit, at);
     const outcomes = await Promise.all(calls.map((call) => submit(replica, call)));
     await cut;
     expect(replica.tally.unknownCommits).toBe(1);
@@ -95,7 +92,7 @@ describe('a connection that is cut at COMMIT', () => {
     const replica = through(proxy);
     const denied = await reserveCall(healthy, workers.grantId, { action: 'refund', resource: 'order-2' });
     await world.admin.query('UPDATE entitlements SET revoked_at = 1');
-    const cut = proxy.cutAfter(isCommit, 'answered');
+    const cut = proxy.cutAfter(isLaneCommit, 'answered');
     const outcome = await submit(replica, denied);
     await cut;
     await world.admin.query('UPDATE entitlements SET revoked_at = NULL');
@@ -125,7 +122,7 @@ describe.concurrent('a store that stays away after COMMIT was sent', () => {
     // Opens the connection that COMMIT is lost on; from then on nobody gets a new one, however soon the lane asks.
     await submit(replica, await reserveCall(ownHealthy, grantId));
     await own.admin.query(`ALTER DATABASE ${own.database.name} CONNECTION LIMIT 0`);
-    const cut = proxy.cutAfter(isCommit, 'answered').then(() => keepAway(own, true));
+    const cut = proxy.cutAfter(isLaneCommit, 'answered').then(() => keepAway(own, true));
     const outcome = submit(replica, lost);
     const queued = submit(replica, behind);
     await cut;
@@ -166,7 +163,7 @@ describe.concurrent('a store that stays away after COMMIT was sent', () => {
     const call = await reserveCall(own.replica(), grantId);
     const swallowed = new Promise<void>((resolve) => {
       void proxy.cutAfter((message) => {
-        if (!isCommit(message) || replica.tally.unknownCommits > 0) return false;
+        if (!isLaneCommit(message) || replica.tally.unknownCommits > 0) return false;
         proxy.blackhole(true);
         resolve();
         return false;

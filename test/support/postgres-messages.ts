@@ -138,6 +138,11 @@ export function endsFlight(message: FrontendMessage): boolean {
   return message.type === 'Q' || message.type === 'S' || message.type === 'F';
 }
 
+/** If the message is the COMMIT of a lane's batch: bound to the unnamed portal, under its name. */
+export function isLaneCommit({ type, body }: FrontendMessage): boolean {
+  return type === 'B' && body.toString('latin1').startsWith('\0commit\0');
+}
+
 function startupLength(pending: Buffer): { length: number } | 'incomplete' | 'opaque' {
   if (pending.length < 8) return 'incomplete';
   const length = pending.readUInt32BE(0);
