@@ -14,7 +14,7 @@ import type { ConnectionSettings } from '../store/connection.js';
 import { ConnectionPool } from '../store/connection-pool.js';
 import { PgReader } from '../store/pg-reader.js';
 import { sweepLanes } from '../store/sweep-lanes.js';
-import { sweepNonces } from '../store/sweep-nonces.js';
+import { NoncePlaces, sweepNonces } from '../store/sweep-nonces.js';
 import { PgTestClock } from '../store/test-clock.js';
 import { AdmissionWatch } from './admission-watch.js';
 import type { LaneEvents, Metrics } from './metrics.js';
@@ -53,13 +53,14 @@ export function composeCore(
   });
   const watch = new AdmissionWatch(reader, log);
   metrics.admission.watch(() => watch.reading);
+  const places = new NoncePlaces();
   const sweeps = new Sweeps({
     commands: lanes,
     reader,
     newId,
     housekeeping: async () => {
       await watch.look();
-      await sweepNonces(lanePool);
+      await sweepNonces(lanePool, { places });
       await sweepLanes(lanePool);
     },
     onError: (error) =>

@@ -1,6 +1,7 @@
 import { NONCE_GRACE } from '../ledger/replay/consume-nonce.js';
 import type { Statement } from './connection.js';
 import type { ConnectionPool } from './connection-pool.js';
+import { encodeArray } from './row-codec.js';
 import { inTransaction } from './short-transaction.js';
 import { loadStatements } from './sql-files.js';
 
@@ -15,8 +16,31 @@ export interface SweptNonces {
   readonly transition: number;
 }
 
+/**
+ * Sweeps between two that begin at the front again. Nothing is ever put in behind a place: a nonce is spent at least a minute
+ * before it may be removed.
+ */
+const SWEEPS_PER_WALK = 600;
+
+/** How far the sweeps have come: by domain, the time at which the last removed nonce expired. */
+export class NoncePlaces {
+  private sweeps = 0;
+  readonly replay = new Map<string, bigint>();
+  readonly transition = new Map<string, bigint>();
+
+  /** Another sweep begins. */
+  next(): void {
+    this.sweeps += 1;
+    if (this.sweeps % SWEEPS_PER_WALK !== 0) return;
+    this.replay.clear();
+    this.transition.clear();
+  }
+}
+
 /** What a sweep may be told. */
 export interface SweepOptions {
+  /** Where the sweep before it came to; absent: from the front. */
+  readonly places?: NoncePlaces;
   /** Ends it between two batches. */
   readonly signal?: AbortSignal;
   /** Rows of one transaction, for tests. */
@@ -35,30 +59,41 @@ export interface SweepOptions {
 export async function sweepNonces(pool: ConnectionPool, options: SweepOptions = {}): Promise<SweptNonces> {
   const swept = { replay: 0, transition: 0 };
   const grace = NONCE_GRACE.toString();
-  const limit = String(options.batch ?? SWEEP_BATCH);
-  const domains = await inTransaction(pool, statement('sweep_domains', [grace]));
+  const { replay, transition } = options.places ?? new NoncePlaces();
+  options.places?.next();
+  const known = [...new Set([...replay.keys(), ...transition.keys()])];
+  const placesIn = (places: ReadonlyMap<string, bigint>): string =>
+    encodeArray(
+      'int8',
+      known.map((domainId) => places.get(domainId) ?? 0n),
+    );
+  const places = [encodeArray('text', known), placesIn(replay), placesIn(transition)];
+  const domains = await inTransaction(pool, statement('sweep_domains', [grace, ...places]));
   for (const { domain_id: domainId } of (domains?.rows ?? []) as { domain_id: string }[]) {
-    swept.replay += await sweepTable(
-      pool,
-      statement('sweep_replay_nonces', [domainId, grace, limit]),
-      options,
-    );
-    swept.transition += await sweepTable(
-      pool,
-      statement('sweep_transition_nonces', [domainId, limit]),
-      options,
-    );
+    swept.replay += await sweepTable(pool, 'sweep_replay_nonces', domainId, replay, [grace], options);
+    swept.transition += await sweepTable(pool, 'sweep_transition_nonces', domainId, transition, [], options);
   }
   return swept;
 }
 
-async function sweepTable(pool: ConnectionPool, sweep: Statement, options: SweepOptions): Promise<number> {
+async function sweepTable(
+  pool: ConnectionPool,
+  name: string,
+  domainId: string,
+  places: Map<string, bigint>,
+  further: readonly string[],
+  options: SweepOptions,
+): Promise<number> {
   const batch = options.batch ?? SWEEP_BATCH;
   for (let removed = 0; ; ) {
     if (options.signal?.aborted === true) return removed;
-    const answer = await inTransaction(pool, sweep);
-    removed += answer?.rowCount ?? 0;
-    if (!answer || answer.rowCount < batch) return removed;
+    const from = (places.get(domainId) ?? 0n).toString();
+    const answer = await inTransaction(pool, statement(name, [domainId, String(batch), from, ...further]));
+    const [row] = (answer?.rows ?? []) as { removed: bigint; last_expires_at: bigint | null }[];
+    if (!row) return removed;
+    removed += Number(row.removed);
+    if (row.last_expires_at !== null) places.set(domainId, row.last_expires_at);
+    if (Number(row.removed) < batch) return removed;
   }
 }
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sha256 } from '../../src/ledger/encoding.js';
 import { consumeNonce } from '../../src/ledger/replay/consume-nonce.js';
 import { ConnectionPool } from '../../src/store/connection-pool.js';
-import { sweepNonces } from '../../src/store/sweep-nonces.js';
+import { NoncePlaces, sweepNonces } from '../../src/store/sweep-nonces.js';
 import { PgTestClock } from '../../src/store/test-clock.js';
 import {
   DOMAIN,
@@ -67,6 +67,24 @@ describe('the sweep of spent nonces', () => {
     for (let i = 0; i < 25; i += 1) await seedReplay(`gone-${i}`, 1n);
     expect(await sweepNonces(pool, { batch: 10 })).toEqual({ replay: 25, transition: 0 });
     expect(await left('replay_nonces')).toBe(0);
+  });
+
+  test('goes on from where the sweep before it came to, in each table and domain', async () => {
+    const places = new NoncePlaces();
+    const sweep = () => sweepNonces(pool, { places });
+    await seedReplay('first', 2_000n);
+    await seedTransition('first', 3_000n);
+    expect(await sweep()).toEqual({ replay: 1, transition: 1 });
+    expect([...places.replay, ...places.transition]).toEqual([
+      [DOMAIN, 2_000n],
+      [DOMAIN, 3_000n],
+    ]);
+    // Behind such a place nothing is put in; were it, the walk would pass it, until it begins anew.
+    await seedReplay('behind', 1_999n);
+    await seedReplay('at it', 2_000n);
+    await seedTransition('ahead', 3_001n);
+    expect(await sweep()).toEqual({ replay: 1, transition: 1 });
+    expect(await sweepNonces(pool)).toEqual({ replay: 1, transition: 0 });
   });
 
   test('ends between two batches when it is told to', async () => {
