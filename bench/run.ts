@@ -6,6 +6,7 @@ import { FULL_PLAN, type Plan, QUICK_PLAN } from './plan.js';
 import { NOT_IN_THIS_BUILD } from './ratios/all.js';
 import type { Ratio } from './ratios/ratio.js';
 import { RatioBlocked } from './ratios/ratio-blocked.js';
+import { capacityOf } from './report/capacity.js';
 import { chartOf } from './report/chart.js';
 import { Progress } from './report/progress.js';
 import {
@@ -142,5 +143,7 @@ async function write(result: BenchResult): Promise<string> {
   const file = path.join(OUT, result.started.replaceAll(/[:.]/g, '-'));
   await writeFile(`${file}.json`, `${JSON.stringify(result, null, 2)}\n`);
   await writeFile(`${file}.svg`, chartOf(result));
+  const capacity = capacityOf(result);
+  if (capacity !== undefined) await writeFile(`${file}.capacity.md`, capacity);
   return file;
 }

@@ -1,5 +1,6 @@
 import { runInterleaved } from '../measure/interleave.js';
 import { type Measured, perSecond } from '../measure/measured.js';
+import { connectionKib } from '../measure/own-memory.js';
 import { median } from '../measure/statistics.js';
 import { Fleet, SCALE_CALLERS, type Spread } from '../scale/fleet.js';
 import type { ReplicaFigure } from '../scale/messages.js';
@@ -52,11 +53,13 @@ function scale(id: string, replicas: number, spread: Spread): Ratio {
       };
       const sides = { a: side('a', replicas), b: side('b', 1) };
       const pairs = await runInterleaved(plan.rounds, sides, onStep);
+      const kib = await connectionKib(world.sql);
       const figures = {
         ...fairness(rounds.a, replicas),
         ...sideFigures('A', rounds.a, counts.a),
         ...sideFigures('B', rounds.b, counts.b),
         ...fleet.costs.take(),
+        ...(kib === undefined ? {} : { 'postgres: KiB of a connection of its own': kib }),
       };
       return { pairs, figures };
     },

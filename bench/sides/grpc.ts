@@ -56,5 +56,7 @@ export function measureEmpty(world: BenchWorld, callers: number, seconds: number
 /** `StartExecution` of what was reserved and kept before; ends when that is used up. */
 export function measureStart(world: BenchWorld, callers: number, seconds: number): Promise<Measured> {
   const round = (): Promise<Measured> => world.load.measure({ kind: 'start', callers, seconds });
-  return world.costs.during('StartExecution', TIERS, LOAD, round);
+  return world.growth.during('StartExecution', () =>
+    world.costs.during('StartExecution', TIERS, LOAD, round),
+  );
 }

@@ -25,7 +25,9 @@ export class LifeSide {
     const events = world.events[DOMAIN] ?? [];
     const order = { kind: 'life', callers, seconds, grants, events } as const;
     const round = (): Promise<Measured> => world.load.measure(order);
-    const measured = await world.costs.during('a life', ['service', 'postgres'], 'load client', round);
+    const measured = await world.growth.during('a life', () =>
+      world.costs.during('a life', ['service', 'postgres'], 'load client', round),
+    );
     this.grants.note(measured);
     world.settled += measured.calls;
     this.figures = measured.figures ?? {};
