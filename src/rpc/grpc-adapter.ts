@@ -1,11 +1,4 @@
-import {
-  create,
-  type DescMessage,
-  type DescMethod,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from '@bufbuild/protobuf';
+import type { DescMessage, DescMethod, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
 import type {
   handleBidiStreamingCall,
   handleServerStreamingCall,
@@ -26,6 +19,7 @@ import type { Admission, Admitted, CallGate } from './call-gate.js';
 import { type CallRecord, recordOf } from './call-record.js';
 import { decodeRequest } from './decode-request.js';
 import type { BidiHandler, CallContext, ServiceBinding, StreamHandler, UnaryHandler } from './handler.js';
+import { type ReplyEncoder, replyEncoder } from './reply-encoder.js';
 import { domainFinder, type DomainFinder } from './request-domain.js';
 import { ReaderStalled, sendReplies } from './send-replies.js';
 import { grpcStatus, internalRefusal, ProtocolRefused, refusalOf } from './status.js';
@@ -175,10 +169,10 @@ export class GrpcAdapter {
     return handler((decoded as { request: Request }).request, context);
   }
 
-  #encode({ output, input }: ServedMethod, reply: Reply): Buffer {
-    const bytes = toBinary(output, create(output, reply));
+  #encode({ encode, input }: ServedMethod, reply: Reply): Buffer {
+    const bytes = encode(reply);
     if (bytes.length > this.#options.maxReplyBytes) throw tooLarge(input);
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    return bytes;
   }
 
   #failure(record: CallRecord, error: unknown): StatusObject & Error {
@@ -205,7 +199,7 @@ interface ServedMethod {
   readonly path: string;
   readonly kind: DescMethod['methodKind'];
   readonly input: DescMessage;
-  readonly output: DescMessage;
+  readonly encode: ReplyEncoder;
   readonly row: MethodRow;
   readonly findDomain: DomainFinder;
   readonly handler: unknown;
@@ -217,7 +211,8 @@ function servedMethod(method: DescMethod, handler: unknown): ServedMethod {
   if (row === undefined) throw new Error(`${path} has no row in the method table`);
   if (typeof handler !== 'function') throw new Error(`${path} has no handler`);
   const { methodKind: kind, input, output } = method;
-  return { path, kind, input, output, row, findDomain: domainFinder(method, row), handler };
+  const encode = replyEncoder(output);
+  return { path, kind, input, encode, row, findDomain: domainFinder(method, row), handler };
 }
 
 function admissionOf(
