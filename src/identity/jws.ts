@@ -16,6 +16,19 @@ const COMPACT_PATTERN = /^[\w-]+\.[\w-]+\.[\w-]{86}$/;
 const MAX_HEADER_CHARACTERS = 1024;
 const SIGNATURE_CHARACTERS = 86;
 const HEADER_MEMBERS = 4;
+/** Headers of one form that are remembered: a signer writes the same one each time, so this is so many signers. */
+const MAX_REMEMBERED_HEADERS = 1024;
+
+/** A protected header as it was read. */
+interface ReadHeader {
+  /** Whether its segment is the base64url that its bytes encode to. */
+  readonly isCanonical: boolean;
+  /** Undefined where it is not exactly the header of its form. */
+  readonly kid: string | undefined;
+}
+
+/** Good headers by their segment. Their form alone: the signature is verified over the segment as it came. */
+const goodHeaders = new WeakMap<SignedForm, Map<string, ReadHeader>>();
 
 /** A compact JWS whose form and header are right, and whose signature has not been looked at. */
 export interface CompactJws {
@@ -43,16 +56,15 @@ export function parseCompactJws(token: string, type: SignedForm): CompactJws {
 
   const payloadStart = token.indexOf('.') + 1;
   const payloadEnd = token.length - SIGNATURE_CHARACTERS - 1;
-  const header = decodeBase64url(token.slice(0, payloadStart - 1));
+  const { isCanonical, kid } = headerOf(token.slice(0, payloadStart - 1), type);
   const payload = decodeBase64url(token.slice(payloadStart, payloadEnd));
   const signature = decodeBase64url(token.slice(payloadEnd + 1));
-  if (header === undefined || payload === undefined || signature === undefined) {
+  if (!isCanonical || payload === undefined || signature === undefined) {
     throw refuse('encoding', 'a segment is not the base64url that its bytes encode to');
   }
   if (payload.length > type.maxPayloadBytes) throw refuse('encoding', 'the payload is too long');
   if (payloadStart > MAX_HEADER_CHARACTERS) throw refuse('header', 'the header is too long');
 
-  const kid = readHeader(header, type);
   if (kid === undefined)
     throw refuse('header', 'the header is not exactly alg, typ, cty and kid with their values');
   return { kid, payload, signature, signingInput: Buffer.from(token.slice(0, payloadEnd), 'latin1') };
@@ -66,6 +78,22 @@ export function verifyJws(jws: CompactJws, key: KeyObject): Promise<boolean> {
 /** The protected header of a kind of message, in the order that we write it. */
 export function protectedHeader(type: SignedForm, kid: string) {
   return { alg: ALGORITHM, typ: type.typ, cty: type.cty, kid };
+}
+
+function headerOf(segment: string, type: SignedForm): ReadHeader {
+  let good = goodHeaders.get(type);
+  if (good === undefined) goodHeaders.set(type, (good = new Map()));
+  const known = good.get(segment);
+  if (known !== undefined) return known;
+  const bytes = decodeBase64url(segment);
+  // One that is too long is refused for it, and read no further.
+  const isRead = bytes !== undefined && segment.length < MAX_HEADER_CHARACTERS;
+  const header = { isCanonical: bytes !== undefined, kid: isRead ? readHeader(bytes, type) : undefined };
+  if (header.kid !== undefined) {
+    if (good.size >= MAX_REMEMBERED_HEADERS) good.clear();
+    good.set(segment, header);
+  }
+  return header;
 }
 
 function maxTokenCharacters(type: SignedForm): number {

@@ -25,7 +25,8 @@ type ValueKind = 'string' | 'bytes' | 'bool' | 'int32' | 'int64' | 'enum' | 'mes
 type Repetition = 'single' | 'packed' | 'expanded';
 
 interface FieldPlan {
-  readonly name: string;
+  /** What it adds to a path. */
+  readonly step: string;
   readonly localName: string;
   /** The member of the message that the value goes into, where it is one of several. */
   readonly oneof: string | undefined;
@@ -99,7 +100,7 @@ class StrictDecoder {
       const number = tag >>> 3;
       const field = fields.get(number);
       if (field === undefined) this.refuse(`must not hold the unknown field ${number}`);
-      this.path.push(`.${field.name}`);
+      this.path.push(field.step);
       if (number < last) this.refuse('must stand in ascending order of field numbers');
       if (number === last && field.repetition !== 'expanded') this.refuse('must not be written twice');
       if ((tag & 7) !== field.wireType) this.refuse('must have the wire type of its field');
@@ -190,7 +191,7 @@ function planField(field: DescField): FieldPlan {
   const packed = field.fieldKind === 'list' && field.packed;
   if (field.fieldKind === 'list' && !packed && !lengthDelimited) throw unsupported(field);
   return {
-    name: field.name,
+    step: `.${field.name}`,
     localName: field.localName,
     oneof: field.oneof?.localName,
     kind,

@@ -1,5 +1,7 @@
 import { decodeUtf8 } from './utf8.js';
 
+/** What a group of seven bits is worth more than the one before it. */
+const GROUP = 128;
 // Seven groups of seven bits are exact in a double; the rest needs a BigInt.
 const EXACT_GROUPS = 7;
 const MAX_GROUPS_32 = 5;
@@ -29,13 +31,15 @@ export class StrictReader {
   /** A tag or a length: an unsigned varint of 32 bits that ends before `end`. */
   uint32(end: number): number {
     let value = 0;
+    let weight = 1;
     for (let group = 0; group < MAX_GROUPS_32; group += 1) {
       const byte = this.byte(end);
-      value += (byte & 0x7f) * 2 ** (7 * group);
+      value += (byte & 0x7f) * weight;
       if (byte < 0x80) {
         if ((group > 0 && byte === 0) || value > 0xffff_ffff) break;
         return value;
       }
+      weight *= GROUP;
     }
     return this.refuse('must be written with the shortest varint');
   }
@@ -43,10 +47,12 @@ export class StrictReader {
   /** A signed varint of 64 bits (not zigzag). */
   int64(end: number): bigint {
     let exact = 0;
+    let weight = 1;
     for (let group = 0; group < EXACT_GROUPS; group += 1) {
       const byte = this.byte(end);
-      exact += (byte & 0x7f) * 2 ** (7 * group);
+      exact += (byte & 0x7f) * weight;
       if (byte < 0x80) return group > 0 && byte === 0 ? this.refuseVarint() : BigInt(exact);
+      weight *= GROUP;
     }
     let value = BigInt(exact);
     for (let group = EXACT_GROUPS; group < MAX_GROUPS_64; group += 1) {

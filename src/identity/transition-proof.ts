@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { DsseEnvelopeSchema } from '../gen/surety/effect/v1/proof_pb.js';
+import { sha256 } from '../ledger/encoding.js';
 import type { StatementFields } from '../ledger/effect/statement.js';
 import type { Digest } from '../ledger/types.js';
 import { type DsseEnvelopeFields, parseDsse, verifyDsse } from './dsse.js';
@@ -54,7 +54,7 @@ export async function verifyTransitionProof(
     statement: readTransitionStatement(decodePayload(type.schema, payload, type)),
     keyThumbprint: kid,
     statementBytes: payload,
-    statementDigest: createHash('sha256').update(payload).digest(),
+    statementDigest: sha256(payload),
     proofBytes: 'jws' in input ? Buffer.from(input.jws, 'latin1') : encodeEnvelope(input.dsse, payload),
     encoding: 'jws' in input ? 'jws' : 'dsse',
   };

@@ -1,5 +1,6 @@
-import { createHash, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
+import { sha256 } from '../ledger/encoding.js';
 import type { Digest } from '../ledger/types.js';
 import { JwkInvalid, type PublicKey, parsePublicJwk } from './jwk.js';
 import { type CompactJws, parseCompactJws, verifyJws } from './jws.js';
@@ -198,7 +199,7 @@ function verified<K extends SignedMessageKind>(
     message,
     keyThumbprint: jws.kid,
     payload: jws.payload,
-    payloadDigest: createHash('sha256').update(jws.payload).digest(),
+    payloadDigest: sha256(jws.payload),
     token: Buffer.from(token, 'latin1'),
   };
 }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { EffectState as WireState } from '../gen/surety/effect/v1/effect_pb.js';
 import {
   ExecutionEvidenceSchema,
@@ -18,6 +17,7 @@ import type {
   UncertaintyEvidence,
   UncertaintyReason,
 } from '../ledger/effect/evidence.js';
+import { sha256 } from '../ledger/encoding.js';
 import type { TerminalState } from '../ledger/types.js';
 import { Violations } from './validate.js';
 
@@ -72,7 +72,7 @@ export function decodeEvidence<K extends EvidenceKind>(
   const exact = Buffer.from(bytes);
   return {
     bytes: exact,
-    digest: createHash('sha256').update(exact).digest(),
+    digest: sha256(exact),
     fields: fields as EvidenceFields[K],
   };
 }
