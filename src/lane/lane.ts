@@ -4,7 +4,13 @@ import type { CommandBase, Decision, Outcome } from '../ledger/decision.js';
 import { type Refusal, refusal } from '../ledger/refusal.js';
 import { runDecision } from '../ledger/run-decision.js';
 import type { RowChange, WorkingSet } from '../ledger/working-set.js';
-import { commitBatch, didCommit, gatherBatch, type SeenHead } from '../store/batch-transaction.js';
+import {
+  commitBatch,
+  didCommit,
+  gatherBatch,
+  lockDomain,
+  type SeenHead,
+} from '../store/batch-transaction.js';
 import type { PipelineConnection } from '../store/connection.js';
 import type { ConnectionPool } from '../store/connection-pool.js';
 import { StoreError } from '../store/store-error.js';
@@ -19,6 +25,7 @@ import {
 } from './attempt.js';
 import type { Faults } from './faults.js';
 import type { LaneObserver } from './lane-observer.js';
+import { outcomeUnknown, queueFull, refused, unavailable } from './lane-refusals.js';
 
 /** A command in the queue, with the caller that waits for it. */
 export interface Pending {
@@ -49,9 +56,7 @@ const RETRY_BASE_MS = 20;
 /** How long a lost answer to COMMIT is looked into before the callers are told that it is not known, in milliseconds. */
 const RECOVERY_MS = 20_000;
 const RECOVERY_PAUSE_MS = 200;
-/** When a caller may come back, in microseconds. */
-const RETRY_SOON = 250_000n;
-const RETRY_LATER = 1_000_000n;
+
 /**
  * Serves one domain, one transaction at a time (architecture.md): while a batch commits, the next commands queue up and
  * are then taken together.
@@ -62,6 +67,8 @@ export class Lane {
   private batch = 0n;
   private seen: SeenHead | undefined;
   private regressed = false;
+  /** Other replicas hold the domain for most of the time that a batch of this one gathers. */
+  private contended = false;
   private idle: (() => void)[] = [];
 
   constructor(
@@ -83,9 +90,7 @@ export class Lane {
   /** Queues a command. */
   submit(item: Pending): void {
     if (this.queue.length >= this.parts.queueLimit) {
-      return item.resolve(
-        refused(refusal('BACKPRESSURE', 'The queue of the domain is full.', { retryAfter: RETRY_SOON })),
-      );
+      return item.resolve(refused(queueFull()));
     }
     this.queue.push(item);
     if (!this.running) void this.run();
@@ -101,20 +106,19 @@ export class Lane {
     // A lone command goes at once, but commands of the same turn of the loop go together.
     await Promise.resolve();
     while (this.queue.length > 0) {
-      const batch = this.take();
-      if (batch.length === 0) continue;
-      const now = performance.now();
-      for (const { enqueuedAt } of batch) this.parts.observer.commandTaken(now - enqueuedAt);
-      await this.serve(batch);
+      const batch: Pending[] = [];
+      this.fill(batch);
+      if (batch.length > 0) await this.serve(batch, true);
     }
     this.running = false;
     for (const resolve of this.idle.splice(0)) resolve();
   }
 
-  /** The next batch: in order, bounded, at most one command per serialization key. */
-  private take(): Pending[] {
-    const batch: Pending[] = [];
-    const keys = new Set<string>();
+  /** Takes what comes next into a batch: in order, bounded, at most one command per serialization key. */
+  private fill(batch: Pending[]): void {
+    const now = performance.now();
+    const keys = new Set(batch.map(keyOf));
+    if (batch.some(({ decision }) => decision.exclusive === true)) return;
     while (this.queue.length > 0 && batch.length < this.parts.batchLimit) {
       const item = this.queue[0] as Pending;
       if (lapsed(item)) {
@@ -122,24 +126,26 @@ export class Lane {
         continue;
       }
       if (item.decision.exclusive === true && batch.length > 0) break;
-      const key = item.decision.serializeBy?.(item.command);
-      if (key !== undefined) {
-        if (keys.has(key)) break;
-        keys.add(key);
-      }
+      const key = keyOf(item);
+      if (key !== undefined && keys.has(key)) break;
+      keys.add(key);
       batch.push(item);
       this.queue.shift();
+      this.parts.observer.commandTaken(now - item.enqueuedAt);
       if (item.decision.exclusive === true) break;
     }
-    return batch;
   }
 
-  /** Answers whether the store could be reached. */
-  private async serve(batch: readonly Pending[]): Promise<boolean> {
+  /**
+   * Answers whether the store could be reached.
+   *
+   * @param grows what is queued while it waits for a connection, or for a replica that holds the domain, joins the batch
+   */
+  private async serve(batch: Pending[], grows: boolean): Promise<boolean> {
     const started = performance.now();
     let reached = true;
     try {
-      const end = await this.attempt(batch);
+      const end = await this.attempt(batch, grows);
       reached = end !== 'away';
       if (typeof end === 'object') this.release(end);
       else if (end === 'split') await this.serveEach(batch);
@@ -156,7 +162,7 @@ export class Lane {
   /** One by one, so that a command that cannot be done fails alone. */
   private async serveEach(batch: readonly Pending[]): Promise<void> {
     for (const [i, item] of batch.entries()) {
-      if (lapsed(item) || (await this.serve([item]))) continue;
+      if (lapsed(item) || (await this.serve([item], false))) continue;
       // To wait out a store that is away once per command would hold up the lane for minutes.
       return this.release(this.failAll(batch.slice(i + 1), unavailable()));
     }
@@ -166,14 +172,14 @@ export class Lane {
    * The verdicts, or why there are none, though nothing was done: the store cannot be reached, the commands are to go
    * one by one, or every attempt of a lone one failed.
    */
-  private async attempt(batch: readonly Pending[]): Promise<Verdict[] | 'away' | 'split' | 'failed'> {
+  private async attempt(batch: Pending[], grows: boolean): Promise<Verdict[] | 'away' | 'split' | 'failed'> {
     let away = false;
     for (let attempt = 0; attempt < BATCH_ATTEMPTS; attempt += 1) {
       if (attempt > 0) {
         this.parts.observer.retried();
         await pause(RETRY_BASE_MS * 2 ** attempt * (0.5 + Math.random()));
       }
-      const result = await this.tryOnce(batch);
+      const result = await this.tryOnce(batch, grows && attempt === 0);
       if (result.kind === 'done') return result.verdicts;
       if (result.kind === 'permanent') {
         // One of them is to blame: alone, it fails alone.
@@ -185,7 +191,7 @@ export class Lane {
     return away ? 'away' : batch.length > 1 ? 'split' : 'failed';
   }
 
-  private async tryOnce(batch: readonly Pending[]): Promise<Attempt> {
+  private async tryOnce(batch: Pending[], grows: boolean): Promise<Attempt> {
     let connection: PipelineConnection;
     try {
       connection = await this.parts.pool.acquire();
@@ -195,7 +201,8 @@ export class Lane {
     let healthy = false;
     let attempt: Attempt | Unanswered;
     try {
-      attempt = await this.transact(connection, batch);
+      if (grows) this.fill(batch);
+      attempt = await this.transact(connection, batch, grows && this.contended);
       healthy = attempt.kind === 'done' && attempt.healthy;
     } catch (error) {
       attempt = failedAttempt(error, 'again');
@@ -208,16 +215,27 @@ export class Lane {
 
   private async transact(
     connection: PipelineConnection,
-    batch: readonly Pending[],
+    batch: Pending[],
+    lockFirst: boolean,
   ): Promise<Attempt | Unanswered> {
+    const lockStart = performance.now();
+    let lockedAt = lockStart;
+    const onLocked = (): void => {
+      lockedAt = performance.now();
+      this.parts.observer.headLocked(lockedAt - lockStart);
+    };
+    if (lockFirst) {
+      await lockDomain(connection, this.domainId);
+      onLocked();
+      this.fill(batch);
+    }
     const kinds = batch.map((item) => item.decision.kind);
-    const gatherStart = performance.now();
     const gathered = await gatherBatch(connection, {
       domainId: this.domainId,
       reads: batch.map((item) => item.decision.reads(item.command)),
       codec: this.parts.codec,
       seen: this.seen,
-      onLocked: () => this.parts.observer.headLocked(performance.now() - gatherStart),
+      ...(lockFirst ? { isLocked: true } : { onLocked }),
     });
     if (gathered.kind === 'absent') {
       this.onAbsent(this);
@@ -227,6 +245,11 @@ export class Lane {
     this.regressed = false;
     await this.parts.faults.hit('after-gather', kinds);
     const decideStart = performance.now();
+    // Another replica was in between, and was waited for: what comes meanwhile is to go with the next batch.
+    this.contended =
+      this.seen !== undefined &&
+      this.seen.seq !== gathered.set.head.seq &&
+      lockedAt - lockStart > decideStart - lockedAt;
     const verdicts = decideAll(gathered.set, batch);
     const changes = gathered.set.changes();
     await this.parts.faults.hit('after-decide', kinds);
@@ -245,7 +268,7 @@ export class Lane {
     }
     this.remember(gathered.set, changes.rows);
     this.parts.observer.phases(
-      decideStart - gatherStart,
+      decideStart - lockStart,
       commitStart - decideStart,
       performance.now() - commitStart,
     );
@@ -350,27 +373,15 @@ function decideAll(set: WorkingSet, batch: readonly Pending[]): Verdict[] {
   return batch.map((item) => ({ item, outcome: runDecision(set, item.decision, item.command) }));
 }
 
+function keyOf({ decision, command }: Pending): string | undefined {
+  return decision.serializeBy?.(command);
+}
+
 /** Whether the deadline passed before anything was begun; the caller is told so. */
 function lapsed(item: Pending): boolean {
   if (item.deadline === undefined || item.deadline > performance.now()) return false;
   item.resolve(refused(refusal('DEADLINE_PASSED', 'The deadline passed before the call was begun.')));
   return true;
-}
-
-function refused(reason: Refusal): Outcome<unknown> {
-  return { ok: false, refusal: reason, recorded: false };
-}
-
-function unavailable(): Refusal {
-  return refusal('STORE_UNAVAILABLE', 'The store cannot be reached; nothing was done.', {
-    retryAfter: RETRY_LATER,
-  });
-}
-
-function outcomeUnknown(): Refusal {
-  return refusal('OUTCOME_UNKNOWN', 'It is not known whether it was done; repeat the exact call to learn.', {
-    retryAfter: RETRY_LATER,
-  });
 }
 
 function pause(ms: number): Promise<void> {

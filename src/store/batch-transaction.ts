@@ -39,10 +39,22 @@ const LOCK_HEAD = `SELECT ${HEAD_COLUMNS} FROM domain_heads WHERE domain_id = $1
 const READ_FACTS = `SELECT incarnation, audience, service_domain_id,
   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock_offset AS now FROM service_state`;
 const READ_DOMAIN = `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = $1`;
+/** What a batch reads before the rows that its commands name: head, facts, domain, seen. */
+const HEAD_READS = 4;
 const READ_SEEN = 'SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2';
 
 /** The clock may not stand further back than this behind the domain's last time. */
 export const MAX_CLOCK_REGRESSION: Micros = 60_000_000n;
+
+/**
+ * Begins a transaction with the domain's lock, for a lane that other replicas keep waiting: what it gathers is chosen when it
+ * has the lock, and not before.
+ *
+ * @throws StoreError `not_done`; the connection is then to be thrown away
+ */
+export async function lockDomain(connection: PipelineConnection, domainId: string): Promise<void> {
+  await answersOf(connection, [BEGIN, { name: 'lock_head', text: LOCK_HEAD, values: [domainId] }]);
+}
 
 /**
  * The first flight of a batch: locks the domain, reads the clock behind the lock, and all rows that the commands name.
@@ -58,34 +70,36 @@ export async function gatherBatch(
     seen: SeenHead | undefined;
     /** Told when the domain's lock is had. */
     onLocked?: () => void;
+    /** `lockDomain` has begun the transaction. */
+    isLocked?: boolean;
   },
 ): Promise<Gathered> {
   const { domainId, seen, onLocked } = input;
   const plan = planGather(domainId, input.reads, { lock: true });
   const head: Statement[] = [
-    BEGIN,
+    ...(input.isLocked === true ? [] : [BEGIN]),
     { name: 'lock_head', text: LOCK_HEAD, values: [domainId], ...(onLocked && { onAnswer: onLocked }) },
     { name: 'read_facts', text: READ_FACTS },
     { name: 'read_domain', text: READ_DOMAIN, values: [domainId] },
     { name: 'read_seen', text: READ_SEEN, values: [domainId, String(seen?.seq ?? 0n)] },
   ];
   const answers = await answersOf(connection, [...head, ...plan.statements]);
-  return interpretGather(answers, head.length, plan, input);
+  return interpretGather(answers.slice(head.length - HEAD_READS), plan, input);
 }
 
 function interpretGather(
+  /** From the head's on. */
   answers: readonly Answer[],
-  headLength: number,
   plan: GatherPlan,
   input: { domainId: string; codec: AuditCodec; seen: SeenHead | undefined },
 ): Gathered {
-  const headRow = answers[1]?.rows[0];
-  const factsRow = answers[2]?.rows[0];
-  const domainRow = answers[3]?.rows[0];
+  const headRow = answers[0]?.rows[0];
+  const factsRow = answers[1]?.rows[0];
+  const domainRow = answers[2]?.rows[0];
   if (!headRow || !factsRow || !domainRow) return { kind: 'absent' };
   const head = headOf(headRow);
   const clock = factsRow['now'] as bigint;
-  const seenHash = answers[4]?.rows[0]?.['chain_hash'] as Buffer | undefined;
+  const seenHash = answers[3]?.rows[0]?.['chain_hash'] as Buffer | undefined;
   const incarnation = factsRow['incarnation'] as bigint;
   if (input.seen && !extendsSeen(head, incarnation, seenHash, input.seen)) return { kind: 'regressed' };
   // What was seen before a restore binds its time as little as its head.
@@ -104,7 +118,7 @@ function interpretGather(
       serviceDomainId: (factsRow['service_domain_id'] as string | null) ?? '',
     },
   });
-  plan.fill(set, answers.slice(headLength));
+  plan.fill(set, answers.slice(HEAD_READS));
   return { kind: 'gathered', set, clock };
 }
 

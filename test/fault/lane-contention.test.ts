@@ -1,0 +1,116 @@
+import { setTimeout } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { DOMAIN, type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
+import { done, reserveCall, seedWorkers, submit } from './effect-life.js';
+import { type LaneReplica, laneReplica } from './lane-replica.js';
+import { expectSound } from './store-invariants.js';
+
+// architecture.md: a domain is served by one transaction at a time, whatever the number of replicas. Those that wait for their
+// turn gather all that has come until then, so that a hot domain on several replicas does not pay for small batches.
+
+const LONG_MS = 500;
+
+let world: EffectWorld;
+let other: Replica;
+let grantId: string;
+let replica: LaneReplica;
+
+beforeAll(async () => {
+  world = await openWorld();
+  other = world.replica();
+  ({ grantId } = await seedWorkers(world));
+});
+beforeEach(async () => {
+  replica = laneReplica(world.database.serviceUrl);
+  return () => replica.close();
+});
+afterAll(() => world.close());
+
+/** Another session holds the domain until it lets go. */
+async function holdDomain(): Promise<{ letGo: () => Promise<void> }> {
+  const holder = new pg.Client({ connectionString: world.database.url });
+  await holder.connect();
+  await holder.query('BEGIN');
+  await holder.query('SELECT FROM domain_heads WHERE domain_id = $1 FOR UPDATE', [DOMAIN]);
+  return { letGo: () => holder.end() };
+}
+
+/** Resolves when a batch of the replica waits for the domain. */
+async function someoneWaits(): Promise<void> {
+  const waiting = async (): Promise<number> => {
+    const { rows } = await world.admin.query<{ waiting: number }>(
+      "SELECT count(*)::int AS waiting FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%domain_heads%'",
+    );
+    return rows[0]?.waiting ?? 0;
+  };
+  await expect.poll(waiting, { timeout: 10_000 }).toBe(1);
+}
+
+type Call = Awaited<ReturnType<typeof reserveCall>>;
+
+function calls(count: number): Promise<Call[]> {
+  return Promise.all(Array.from({ length: count }, () => reserveCall(other, grantId)));
+}
+
+/** Submits while the domain is held: the first waits for it, the others come meanwhile. */
+async function submitWhileHeld([first, ...others]: readonly Call[]): Promise<void> {
+  const { letGo } = await holdDomain();
+  const submitted = [done(submit(replica, first as Call))];
+  await someoneWaits();
+  submitted.push(...others.map((call) => done(submit(replica, call))));
+  // Longer than gathering takes on the slowest machine: a lane that waited for less does not count as kept waiting.
+  await setTimeout(LONG_MS);
+  await letGo();
+  await Promise.all(submitted);
+}
+
+/** The replica waits for the domain once, and finds that another one was in between. */
+async function contend(): Promise<void> {
+  const [own, between, waiting] = (await calls(3)) as [Call, Call, Call];
+  await done(submit(replica, own));
+  await done(submit(other, between));
+  await submitWhileHeld([waiting]);
+  replica.tally.batches.length = 0;
+}
+
+describe('a replica that others keep waiting', () => {
+  test('takes what came while it waited into the batch that it waited for', async () => {
+    await contend();
+    await submitWhileHeld(await calls(3));
+    expect(replica.tally.batches).toEqual([3]);
+    expect(replica.tally.retries).toBe(0);
+    await expectSound(world.admin);
+  });
+
+  test('takes no more than a batch may hold, and the rest goes next', async () => {
+    await replica.close();
+    replica = laneReplica(world.database.serviceUrl, { batchLimit: 2 });
+    await contend();
+    await submitWhileHeld(await calls(4));
+    expect(replica.tally.batches).toEqual([2, 2]);
+  });
+
+  test('sends a batch at once again when nobody else was in between', async () => {
+    const [one, two, ...held] = (await calls(5)) as [Call, Call, Call, Call, Call];
+    await contend();
+    await done(submit(replica, one));
+    await done(submit(replica, two));
+    replica.tally.batches.length = 0;
+    await submitWhileHeld(held);
+    expect(replica.tally.batches).toEqual([1, 2]);
+  });
+});
+
+test('a lane that waits for a connection takes what came meanwhile into the same batch', async () => {
+  await replica.close();
+  replica = laneReplica(world.database.serviceUrl, { poolSize: 1 });
+  const [first, ...others] = (await calls(3)) as [Call, Call, Call];
+  const connection = await replica.pool.acquire();
+  const submitted = [done(submit(replica, first))];
+  await expect.poll(() => replica.pool.load.waiting).toBe(1);
+  submitted.push(...others.map((call) => done(submit(replica, call))));
+  replica.pool.release(connection, true);
+  await Promise.all(submitted);
+  expect(replica.tally.batches).toEqual([3]);
+});
