@@ -48,8 +48,8 @@ export interface Reads {
    * that are left is always among them.
    */
   readonly oldestUnknown?: readonly string[];
-  /** Effect or tombstone by (event, sink, request digest). Keys: identity digests. */
-  readonly effectIdentities?: readonly Buffer[];
+  /** Effect or tombstone by (event, sink, request digest). */
+  readonly effectIdentities?: readonly IdentityKey[];
   /** One effect of an event and a grant that is not terminal, if there is one. */
   readonly unsettled?: readonly BindingKey[];
   /** Who holds an effect key, and who succeeded under it, of the live and of the archived. */
@@ -173,6 +173,12 @@ export interface CallerEntitlementKey {
   readonly spiffeId: string;
   readonly action: string;
   readonly resource: string;
+}
+
+export interface IdentityKey {
+  /** Part of the identity; the index of live effects begins with it. */
+  readonly eventId: string;
+  readonly identityDigest: Buffer;
 }
 
 export interface BindingKey {

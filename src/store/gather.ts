@@ -263,12 +263,16 @@ function markRecord(set: WorkingSet, objectType: string, objectId: string, versi
 function planIdentities(plan: Planner): void {
   const identities = plan.keys('effectIdentities');
   if (identities.length > 0) {
-    const values = [encodeArray('bytea', identities)];
+    const digests = encodeArray(
+      'bytea',
+      identities.map((key) => key.identityDigest),
+    );
+    const values = [texts(identities.map((key) => key.eventId)), digests];
     plan.indexed('effects_of_identities', 'effectOfIdentity', values);
-    plan.indexed('tombstones_of_identities', 'tombstoneOfIdentity', values);
+    plan.indexed('tombstones_of_identities', 'tombstoneOfIdentity', [digests]);
     plan.joined('audit_of_identities', 'audit_entries', values);
     plan.mark((set) => {
-      for (const digest of identities) {
+      for (const { identityDigest: digest } of identities) {
         set.markIndex('effectOfIdentity', [digest]);
         for (const key of set.candidateKeys('effectOfIdentity', [digest])) {
           markAudit(set, set.getByText('effects', key));

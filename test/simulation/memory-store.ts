@@ -283,7 +283,7 @@ export const GATHER: Gathering = {
       loadIndex(store, set, 'versionsOfRegistration', [effect.executorRegistrationId]);
     }
   },
-  effectIdentities: (store, set, digest: Buffer) => {
+  effectIdentities: (store, set, { identityDigest: digest }: { identityDigest: Buffer }) => {
     for (const effect of loadIndex(store, set, 'effectOfIdentity', [digest]))
       load(store, set, 'audit_entries', effect.lastSeq);
     for (const archived of loadIndex(store, set, 'tombstoneOfIdentity', [digest]))
@@ -291,7 +291,9 @@ export const GATHER: Gathering = {
   },
   archives: (store, set, number: bigint) => load(store, set, 'archives', number),
   unsettled: (store, set, key: { eventId: string; grantId: string }) =>
-    loadIndex(store, set, 'unsettledOf', [key.eventId, key.grantId], first),
+    loadIndex(store, set, 'unsettledOf', [key.eventId, key.grantId], (rows) =>
+      first(rows.sort((a, b) => (a.effectId < b.effectId ? -1 : 1))),
+    ),
   effectKeys: (store, set, key: { sink: string; keyDigest: Buffer }) => {
     loadIndex(store, set, 'keySucceeded', [key.sink, key.keyDigest], first);
     loadIndex(store, set, 'keyArchived', [key.sink, key.keyDigest], holderFirst);

@@ -290,9 +290,9 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     effects: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
     effectContext: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
     effectIdentities: [
-      ...effects.map(({ identityDigest }) => identityDigest),
-      ...store.all('effect_tombstones').map(({ identityDigest }) => identityDigest),
-      absentDigest,
+      ...effects.map(({ eventId, identityDigest }) => ({ eventId, identityDigest })),
+      ...store.all('effect_tombstones').map(({ eventId, identityDigest }) => ({ eventId, identityDigest })),
+      { eventId: 'no', identityDigest: absentDigest },
     ],
     archives: [0n, 1n, 2n],
     unsettled: [

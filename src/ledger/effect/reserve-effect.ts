@@ -66,7 +66,7 @@ export const reserveEffect: Decision<ReserveEffectCommand, ReserveEffectReply> =
     grants: [command.grantId],
     sinks: [command.outputSink],
     oldestUnknown: [command.outputSink],
-    effectIdentities: [digestsOf(command).identity],
+    effectIdentities: [{ eventId: command.eventId, identityDigest: digestsOf(command).identity }],
     effectKeys: [{ sink: command.outputSink, keyDigest: digestsOf(command).key }],
     denials: [digestsOf(command).denial],
   }),

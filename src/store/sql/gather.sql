@@ -196,8 +196,8 @@ CROSS JOIN LATERAL (
 ) AS t
 
 -- name: effects_of_identities
-SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
-CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS t
+SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
+CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND event_id = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS t
 
 -- name: tombstones_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
@@ -206,9 +206,9 @@ CROSS JOIN LATERAL (
 ) AS t
 
 -- name: audit_of_identities
-SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
+SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
 CROSS JOIN LATERAL (
-  (SELECT last_seq FROM effects WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) UNION ALL
+  (SELECT last_seq FROM effects WHERE domain_id = $1 AND event_id = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) UNION ALL
   (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1)
 ) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
@@ -217,7 +217,7 @@ CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e
 SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(event_id, grant_id)
 CROSS JOIN LATERAL (
   SELECT * FROM effects WHERE domain_id = $1 AND grant_id = k.grant_id AND event_id >= k.event_id AND event_id <= k.event_id
-    AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN') ORDER BY event_id LIMIT 1
+    AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN') ORDER BY event_id, effect_id LIMIT 1
 ) AS t
 
 -- name: effects_holding_keys
