@@ -2,7 +2,7 @@ import pg from 'pg';
 import { type Answer, Flight, PreparedStatements, type Statement } from './flight.js';
 import { TYPES } from './row-codec.js';
 
-export type { Answer, Statement } from './flight.js';
+export type { Answer, Statement, Value } from './flight.js';
 
 /**
  * Timeouts of every connection, in milliseconds: an idle transaction ends before a waiter gives up its lock, a waiter

@@ -1,12 +1,15 @@
 import { MessageWriter } from './frontend-messages.js';
 import { parserOf } from './row-codec.js';
 
+/** A parameter: a text as Postgres reads it, octets in its binary form, or NULL. */
+export type Value = string | Uint8Array | null;
+
 /** One statement of a flight. */
 export interface Statement {
   /** Prepared under this name; undefined: not prepared. */
   readonly name?: string;
   readonly text: string;
-  readonly values?: readonly (string | null)[];
+  readonly values?: readonly Value[];
   /** What the columns are called in the rows; others are left out. Undefined: all, by their names. Of one name always the same. */
   readonly fields?: ReadonlyMap<string, string>;
   /** Told when it is answered, which within a flight is before the others are; not when it fails. */
@@ -195,6 +198,7 @@ function checkStatement({ text, values = [] }: Statement): void {
   if (typeof text !== 'string') throw new UnsendableError('it has no text');
   if (values.length > MOST_VALUES) throw new UnsendableError('it has too many values');
   for (const value of values) {
-    if (value !== null && typeof value !== 'string') throw new UnsendableError('a value is no text');
+    if (value === null || typeof value === 'string' || value instanceof Uint8Array) continue;
+    throw new UnsendableError('a value is neither text nor octets');
   }
 }

@@ -12,6 +12,8 @@ const PORTAL = 0x50;
 /** Of every message: its kind, and its length. */
 const HEADER = 5;
 const NULL = -1;
+const TEXT = 0;
+const BINARY = 1;
 
 /** Writes messages into one buffer that grows. */
 export class MessageWriter {
@@ -29,16 +31,18 @@ export class MessageWriter {
     this.end();
   }
 
-  /** Binds the unnamed portal: all values go and come as text. */
-  bind(name: string, values: readonly (string | null)[]): void {
+  /** Binds the unnamed portal: texts go as such, octets as the binary form of their type; all values come as text. */
+  bind(name: string, values: readonly (string | Uint8Array | null)[]): void {
     this.begin(BIND);
     this.cstring('');
     this.cstring(name);
-    this.int16(0);
+    this.int16(values.length);
+    for (const value of values) this.int16(value instanceof Uint8Array ? BINARY : TEXT);
     this.int16(values.length);
     for (const value of values) {
       if (value === null) this.int32(NULL);
-      else this.counted(value);
+      else if (typeof value === 'string') this.counted(value);
+      else this.octets(value);
     }
     this.int16(0);
     this.end();
@@ -118,6 +122,14 @@ export class MessageWriter {
     const written = this.bytes.write(text, this.at + 4, 'utf8');
     this.bytes.writeInt32BE(written, this.at);
     this.at += written + 4;
+  }
+
+  /** Octets behind their number. */
+  private octets(bytes: Uint8Array): void {
+    this.int32(bytes.length);
+    this.room(bytes.length);
+    this.bytes.set(bytes, this.at);
+    this.at += bytes.length;
   }
 
   private room(more: number): void {

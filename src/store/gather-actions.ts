@@ -1,7 +1,8 @@
 import { ANY_ACTION } from '../ledger/reads.js';
 import type { WorkingSet } from '../ledger/working-set.js';
 import { type Planner, single, texts } from './gather-planner.js';
-import { encodeArray } from './row-codec.js';
+import type { Value } from './connection.js';
+import { encodeArray, encodeValue } from './row-codec.js';
 
 /**
  * Ready actions are read one for each command of the batch that takes one, and so many more: those that are skipped because
@@ -78,8 +79,8 @@ function planLeases(plan: Planner): void {
 function planReady(plan: Planner): void {
   const scopes = plan.keys('readyActions');
   if (scopes.length > 0) {
-    const lists = (pick: (scope: (typeof scopes)[number]) => readonly string[]): string =>
-      texts(scopes.map((scope) => texts(pick(scope))));
+    const lists = (pick: (scope: (typeof scopes)[number]) => readonly string[]): Value =>
+      texts(scopes.map((scope) => encodeValue('text[]', pick(scope)) as string));
     const values = [
       texts(scopes.map((scope) => scope.source ?? scope.sourcePrefix ?? '')),
       encodeArray(

@@ -2,7 +2,7 @@ import { INDEXES, type IndexName, type IndexTable } from '../ledger/indexes.js';
 import type { Reads } from '../ledger/reads.js';
 import { KEY_FIELDS, keyText, type KeyPart, type TableName, type Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
-import type { Answer, Statement } from './connection.js';
+import type { Answer, Statement, Value } from './connection.js';
 import { encodeArray, fieldsOf } from './row-codec.js';
 import { loadStatements } from './sql-files.js';
 import type { ColumnType } from './table-spec.js';
@@ -82,13 +82,13 @@ export class Planner implements GatherPlan {
   }
 
   /** Rows of a table by a joined statement. */
-  joined(name: string, table: TableName, values: readonly string[]): void {
+  joined(name: string, table: TableName, values: readonly Value[]): void {
     const statement = { ...joinedStatement(name), fields: fieldsOf(table) };
     this.step(statement, values, (set, rows) => loadRows(set, table, rows));
   }
 
   /** Rows that stand under an index, by a joined statement. */
-  indexed<I extends IndexName>(name: string, index: I, values: readonly string[]): void {
+  indexed<I extends IndexName>(name: string, index: I, values: readonly Value[]): void {
     const { table, keyOf: indexKey } = INDEXES[index];
     const statement = { ...joinedStatement(name), fields: fieldsOf(table) };
     this.step(statement, values, (set, rows) => {
@@ -100,7 +100,7 @@ export class Planner implements GatherPlan {
     });
   }
 
-  step(statement: Statement, values: readonly string[], load: GatherStep['load']): void {
+  step(statement: Statement, values: readonly Value[], load: GatherStep['load']): void {
     this.steps.push({ statement: { ...statement, values: [this.domainId, ...values] }, load });
   }
 
@@ -168,6 +168,6 @@ export function single(keys: readonly KeyPart[]): (readonly KeyPart[])[] {
   return keys.map((key) => [key]);
 }
 
-export function texts(keys: readonly string[]): string {
+export function texts(keys: readonly string[]): Value {
   return encodeArray('text', keys);
 }

@@ -3,7 +3,7 @@ import type { Reads } from '../ledger/reads.js';
 import { refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
 import { WorkingSet } from '../ledger/working-set.js';
-import type { Answer, ConnectionSettings, Statement } from './connection.js';
+import type { Answer, ConnectionSettings, Statement, Value } from './connection.js';
 import { ConnectionPool } from './connection-pool.js';
 import { DOMAIN_COLUMNS, domainOf, HEAD_COLUMNS, headOf } from './domain-rows.js';
 import { planGather } from './gather.js';
@@ -123,7 +123,7 @@ export class PgReader implements Reader {
   }
 }
 
-function encodeParameter(value: QueryParameter): string | null {
+function encodeParameter(value: QueryParameter): Value {
   if (value === null || typeof value === 'string') return value;
   if (typeof value === 'boolean') return value ? 't' : 'f';
   if (Buffer.isBuffer(value)) return `\\x${value.toString('hex')}`;

@@ -1,5 +1,6 @@
 import type { CustomTypesConfig } from 'pg';
 import type { TableName, Tables } from '../ledger/tables.js';
+import { binaryArray, isElementType } from './binary-array.js';
 import type { ColumnType } from './table-spec.js';
 import { columnName, TABLES } from './tables.js';
 
@@ -76,17 +77,25 @@ export function encodeValue(type: ColumnType, value: unknown): string | null {
     case 'bytea':
       return `\\x${hex(value as Uint8Array)}`;
     case 'text[]':
-      return encodeArray('text', value as readonly string[]);
+      return arrayLiteral('text', value as readonly string[]);
     case 'int4[]':
-      return encodeArray('int4', value as readonly number[]);
+      return arrayLiteral('int4', value as readonly number[]);
     case 'bytea[]':
-      return encodeArray('bytea', value as readonly Uint8Array[]);
+      return arrayLiteral('bytea', value as readonly Uint8Array[]);
   }
 }
 
-/** An array literal: one parameter that carries a column of many rows. Arrays in arrays travel as quoted text. */
-export function encodeArray(type: ColumnType, values: readonly unknown[]): string {
-  const quoted = type === 'text' || type === 'bytea' || type.endsWith('[]');
+/** One parameter that carries a column of many rows. Arrays in arrays travel as texts, whose rows are cast one by one. */
+export function encodeArray(type: ColumnType, values: readonly unknown[]): Buffer {
+  if (isElementType(type)) return binaryArray(type, values);
+  return binaryArray(
+    'text',
+    values.map((value) => encodeValue(type, value)),
+  );
+}
+
+function arrayLiteral(type: 'text' | 'int4' | 'bytea', values: readonly unknown[]): string {
+  const quoted = type !== 'int4';
   let literal = '{';
   for (let i = 0; i < values.length; i += 1) {
     if (i > 0) literal += ',';

@@ -1,5 +1,5 @@
 import { NONCE_GRACE } from '../ledger/replay/consume-nonce.js';
-import type { Statement } from './connection.js';
+import type { Statement, Value } from './connection.js';
 import type { ConnectionPool } from './connection-pool.js';
 import { encodeArray } from './row-codec.js';
 import { inTransaction } from './short-transaction.js';
@@ -62,7 +62,7 @@ export async function sweepNonces(pool: ConnectionPool, options: SweepOptions = 
   const { replay, transition } = options.places ?? new NoncePlaces();
   options.places?.next();
   const known = [...new Set([...replay.keys(), ...transition.keys()])];
-  const placesIn = (places: ReadonlyMap<string, bigint>): string =>
+  const placesIn = (places: ReadonlyMap<string, bigint>): Value =>
     encodeArray(
       'int8',
       known.map((domainId) => places.get(domainId) ?? 0n),
@@ -97,7 +97,7 @@ async function sweepTable(
   }
 }
 
-function statement(name: string, values: readonly string[]): Statement {
+function statement(name: string, values: readonly Value[]): Statement {
   const text = SQL.get(name);
   if (text === undefined) throw new Error(`no statement ${name}`);
   return { name, text, values };

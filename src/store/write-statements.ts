@@ -1,7 +1,7 @@
 import { KEY_FIELDS, type TableName } from '../ledger/tables.js';
 import type { ChangeLog, RowChange } from '../ledger/working-set.js';
 import type { Micros } from '../ledger/types.js';
-import type { Statement } from './connection.js';
+import type { Statement, Value } from './connection.js';
 import { counted } from './counted.js';
 import { domainStatements } from './domain-statements.js';
 import { pgType } from './gather-planner.js';
@@ -69,7 +69,7 @@ function cast(type: ColumnType, expression: string): string {
   return type.endsWith('[]') ? `${expression}::${type === 'int4[]' ? 'integer[]' : type}` : expression;
 }
 
-function column(type: ColumnType, rows: readonly AnyRow[], field: string): string {
+function column(type: ColumnType, rows: readonly AnyRow[], field: string): Value {
   return encodeArray(
     type,
     rows.map((row) => row[field]),

@@ -187,7 +187,7 @@ describe('values on their way to Postgres and back', () => {
         WITH ORDINALITY AS r(text, int8, bool, bytea, texts, numbers, digests, place) ORDER BY place`;
     await fc.assert(
       fc.asyncProperty(rows, async (values) => {
-        const column = (type: ColumnType, field: keyof (typeof values)[0]): string =>
+        const column = (type: ColumnType, field: keyof (typeof values)[0]): Buffer =>
           encodeArray(
             type,
             values.map((value) => value[field]),
