@@ -20,7 +20,7 @@ interface AnySpec {
   readonly comesFirst?: true;
 }
 
-/** The change log as a few bulk statements, each row named once; updates, which may free a key, before inserts; tombstones before all. */
+/** The change log as a few bulk statements, each row named once, one row as plain values; updates, which may free a key, before inserts; tombstones before all. */
 export function writeStatements(domainId: string, changes: ChangeLog): Statement[] {
   const byTable = new Map<TableName, RowChange[]>();
   for (const change of changes.rows) {
@@ -76,7 +76,54 @@ function column(type: ColumnType, rows: readonly AnyRow[], field: string): Value
   );
 }
 
+/** One value of each column: what a lone call writes is not worth an array for each. */
+function values(spec: AnySpec, fields: readonly string[], row: AnyRow): (string | null)[] {
+  return fields.map((field) => encodeValue(spec.columns[field] as ColumnType, row[field]));
+}
+
+function insertOne(domainId: string, table: TableName, row: AnyRow): Statement {
+  const spec = TABLES[table] as unknown as AnySpec;
+  const fields = Object.keys(spec.columns);
+  const text = cachedText(`insert one ${table}`, () => {
+    const places = fields.map((_, i) => `$${i + 2}`);
+    return `INSERT INTO ${spec.name} (domain_id, ${fields.map(columnName).join(', ')}) VALUES ($1, ${places.join(', ')})`;
+  });
+  return { name: `insert_${table}_one`, text, values: [domainId, ...values(spec, fields, row)] };
+}
+
+function updateOne(domainId: string, table: TableName, change: RowChange): Statement {
+  const spec = TABLES[table] as unknown as AnySpec;
+  const keys = KEY_FIELDS[table] as readonly string[];
+  const guards = spec.guards ?? [];
+  const text = cachedText(`update one ${table}`, () => {
+    const columns = keys.map(columnName);
+    const place = new Map(columns.map((column, i) => [column, `$${i + 2}`]));
+    const match = guards.map((field, i) => ` AND ${columnName(field)} = $${i + 2 + keys.length}`).join('');
+    const first = 2 + keys.length + guards.length;
+    const sets = spec.mutable.map((field, i) => `${columnName(field)} = $${i + first}`);
+    const where = placeOf(spec.name, columns, (column) => place.get(column) as string, match);
+    return counted(`UPDATE ${spec.name} SET ${sets.join(', ')} WHERE ctid = (${where})`, '1');
+  });
+  const before = change.before as unknown as AnyRow;
+  const old = values(spec, [...keys, ...guards], before);
+  const fresh = values(spec, spec.mutable, change.after as unknown as AnyRow);
+  return { name: `update_${table}_one`, text, values: [domainId, ...old, ...fresh] };
+}
+
+function deleteOne(domainId: string, table: TableName, row: AnyRow): Statement {
+  const spec = TABLES[table] as unknown as AnySpec;
+  const keys = KEY_FIELDS[table] as readonly string[];
+  const text = cachedText(`delete one ${table}`, () => {
+    const columns = keys.map(columnName);
+    const place = new Map(columns.map((column, i) => [column, `$${i + 2}`]));
+    const where = placeOf(spec.name, columns, (column) => place.get(column) as string);
+    return counted(`DELETE FROM ${spec.name} WHERE ctid = (${where})`, '1');
+  });
+  return { name: `delete_${table}_one`, text, values: [domainId, ...values(spec, keys, row)] };
+}
+
 function insertStatement(domainId: string, table: TableName, rows: readonly AnyRow[]): Statement {
+  if (rows.length === 1) return insertOne(domainId, table, rows[0] as AnyRow);
   const spec = TABLES[table] as unknown as AnySpec;
   const fields = Object.keys(spec.columns);
   const text = cachedText(`insert ${table}`, () => {
@@ -88,13 +135,14 @@ function insertStatement(domainId: string, table: TableName, rows: readonly AnyR
       `FROM unnest(${arrays.join(', ')}) AS r(${columns.join(', ')})`
     );
   });
-  const values = fields.map((field) => column(spec.columns[field] as ColumnType, rows, field));
-  return { name: `insert_${table}`, text, values: [domainId, ...values] };
+  const columns = fields.map((field) => column(spec.columns[field] as ColumnType, rows, field));
+  return { name: `insert_${table}`, text, values: [domainId, ...columns] };
 }
 
 function updateStatement(domainId: string, table: TableName, changes: readonly RowChange[]): Statement {
   const spec = TABLES[table] as unknown as AnySpec;
   if (spec.mutable.length === 0) throw new Error(`${table} is never updated`);
+  if (changes.length === 1) return updateOne(domainId, table, changes[0] as RowChange);
   const keys = KEY_FIELDS[table] as readonly string[];
   const guards = spec.guards ?? [];
   const text = cachedText(`update ${table}`, () => {
@@ -115,32 +163,38 @@ function updateStatement(domainId: string, table: TableName, changes: readonly R
     return counted(
       `UPDATE ${spec.name} AS t SET ${sets.join(', ')} FROM unnest(${arrays.join(', ')}) ` +
         `AS r(${inputs.map(({ name }) => name).join(', ')}) ` +
-        `CROSS JOIN LATERAL (${placeOf(spec.name, columns, 'r.key_', match)}) AS k ` +
+        `CROSS JOIN LATERAL (${placeOf(spec.name, columns, (column) => `r.key_${column}`, match)}) AS k ` +
         'WHERE t.ctid = k.ctid',
       '$2',
     );
   });
   const before = changes.map((change) => change.before as unknown as AnyRow);
   const after = changes.map((change) => change.after as unknown as AnyRow);
-  const values = [
+  const inputs = [
     ...keys.map((field) => column(spec.columns[field] as ColumnType, before, field)),
     ...guards.map((field) => column(spec.columns[field] as ColumnType, before, field)),
     ...spec.mutable.map((field) => column(spec.columns[field] as ColumnType, after, field)),
   ];
-  return { name: `update_${table}`, text, values: [domainId, String(changes.length), ...values] };
+  return { name: `update_${table}`, text, values: [domainId, String(changes.length), ...inputs] };
 }
 
 /**
  * Where a row lies, by its key, the last column as a range of one value and in order: joined by equality, a statement that
  * was planned while the table was empty reads every row of the domain, for as long as its plan is kept.
  *
+ * @param keyOf where the key's value for a column comes from
  * @param guards what must still hold of it besides, each with its AND
  */
-function placeOf(table: string, columns: readonly string[], prefix: string, guards = ''): string {
+function placeOf(
+  table: string,
+  columns: readonly string[],
+  keyOf: (column: string) => string,
+  guards = '',
+): string {
   const last = columns.at(-1) as string;
   const match = [
-    ...columns.slice(0, -1).map((column) => `${column} = ${prefix}${column}`),
-    `${last} >= ${prefix}${last} AND ${last} <= ${prefix}${last}`,
+    ...columns.slice(0, -1).map((column) => `${column} = ${keyOf(column)}`),
+    `${last} >= ${keyOf(last)} AND ${last} <= ${keyOf(last)}`,
   ].join(' AND ');
   return `SELECT ctid FROM ${table} WHERE domain_id = $1 AND ${match}${guards} ORDER BY ${last} LIMIT 1`;
 }
@@ -148,17 +202,18 @@ function placeOf(table: string, columns: readonly string[], prefix: string, guar
 function deleteStatement(domainId: string, table: TableName, rows: readonly AnyRow[]): Statement {
   const spec = TABLES[table] as unknown as AnySpec;
   const keys = KEY_FIELDS[table] as readonly string[];
+  if (rows.length === 1) return deleteOne(domainId, table, rows[0] as AnyRow);
   const text = cachedText(`delete ${table}`, () => {
     const arrays = keys.map((field, i) => `$${i + 3}::${arrayType(spec.columns[field] as ColumnType)}[]`);
     const columns = keys.map(columnName);
     return counted(
       `DELETE FROM ${spec.name} AS t USING unnest(${arrays.join(', ')}) AS r(${columns.join(', ')}) ` +
-        `CROSS JOIN LATERAL (${placeOf(spec.name, columns, 'r.')}) AS k WHERE t.ctid = k.ctid`,
+        `CROSS JOIN LATERAL (${placeOf(spec.name, columns, (column) => `r.${column}`)}) AS k WHERE t.ctid = k.ctid`,
       '$2',
     );
   });
-  const values = keys.map((field) => column(spec.columns[field] as ColumnType, rows, field));
-  return { name: `delete_${table}`, text, values: [domainId, String(rows.length), ...values] };
+  const inputs = keys.map((field) => column(spec.columns[field] as ColumnType, rows, field));
+  return { name: `delete_${table}`, text, values: [domainId, String(rows.length), ...inputs] };
 }
 
 /** The lane's own row: what a lost answer to COMMIT is settled by. */

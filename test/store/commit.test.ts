@@ -178,9 +178,9 @@ describe('a commit flight', () => {
       serviceLimit: undefined,
     });
     expect(statements.map(({ name }) => name)).toEqual([
-      'delete_pending_work',
-      'update_grants',
-      'insert_pending_work',
+      'delete_pending_work_one',
+      'update_grants_one',
+      'insert_pending_work_one',
     ]);
   });
 

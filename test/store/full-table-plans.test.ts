@@ -72,10 +72,11 @@ async function copyRow(table: string, columns: Readonly<Record<string, string>>)
 
 const statements = [
   ...(Object.keys(COPIED) as TableName[]).map((name) => [`${name} by its key`, byKeyText(name)] as const),
-  ...(['grants', 'effects'] as const).map(
-    (name) => [`${name}: an update`, writeText(name, 'update')] as const,
-  ),
-  ['pending_work: a removal', writeText('pending_work', 'delete')] as const,
+  ...[1, 2].flatMap((count) => [
+    [`grants: an update of ${count}`, writeText('grants', 'update', count)] as const,
+    [`effects: an update of ${count}`, writeText('effects', 'update', count)] as const,
+    [`pending_work: a removal of ${count}`, writeText('pending_work', 'delete', count)] as const,
+  ]),
   ...loadStatements('./sql/gather.sql'),
 ];
 

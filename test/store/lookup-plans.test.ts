@@ -21,14 +21,18 @@ test.each(Object.keys(TABLES) as TableName[])('%s: by its key', async (name) => 
   expect(await byDomainAlone(world.admin, byKeyText(name))).toEqual([]);
 });
 
-test.each(changedTables)('%s: the row that an update names', async (name) => {
-  expect(await byDomainAlone(world.admin, writeText(name, 'update'))).toEqual([]);
+test.each(changedTables)('%s: the rows that an update names', async (name) => {
+  for (const count of [1, 2]) {
+    expect(await byDomainAlone(world.admin, writeText(name, 'update', count))).toEqual([]);
+  }
 });
 
 test.each(['pending_work', 'effects', 'transitions'] as const)(
-  '%s: the row that is removed',
+  '%s: the rows that are removed',
   async (name) => {
-    expect(await byDomainAlone(world.admin, writeText(name, 'delete'))).toEqual([]);
+    for (const count of [1, 2]) {
+      expect(await byDomainAlone(world.admin, writeText(name, 'delete', count))).toEqual([]);
+    }
   },
 );
 

@@ -33,8 +33,8 @@ export async function byDomainAlone(client: pg.Client, text: string): Promise<st
   });
 }
 
-/** What a batch writes that changes, or removes, one row of a table; its values do not matter here. */
-export function writeText(table: TableName, kind: 'update' | 'delete'): string {
+/** What a batch writes that changes, or removes, rows of a table; their values do not matter here. */
+export function writeText(table: TableName, kind: 'update' | 'delete', count: number): string {
   const row = Object.fromEntries(Object.keys(TABLES[table].columns).map((field) => [field, null]));
   const change = {
     table,
@@ -42,7 +42,7 @@ export function writeText(table: TableName, kind: 'update' | 'delete'): string {
     after: kind === 'update' ? { ...row } : undefined,
   } as unknown as RowChange;
   const changes = {
-    rows: [change],
+    rows: Array.from({ length: count }, () => change),
     head: undefined,
     domain: undefined,
     createdDomains: [],
