@@ -25,8 +25,8 @@ export interface LoadTimes {
 const EFFECTS_PER_EVENT = 1_000;
 /** Between two looks at whether the server keeps up. */
 const LIVES_PER_TURN = 500;
-/** Nonces live as long as a token that carries them could verify: those of the last lives are there. */
-const LIVES_WITH_NONCES = 20_000;
+/** Nonces live as long as a token that carries them could verify: those of the last lives are there, started or not. */
+const LIVES_WITH_NONCES = 50_000;
 const MICROS_PER_SECOND = 1_000_000;
 const FENCES_PER_INCARNATION = 2 ** 40;
 
