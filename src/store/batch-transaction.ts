@@ -35,13 +35,16 @@ const BEGIN: Statement = { name: 'begin', text: 'BEGIN ISOLATION LEVEL READ COMM
 const COMMIT: Statement = { name: 'commit', text: 'COMMIT' };
 const ROLLBACK: Statement = { name: 'rollback', text: 'ROLLBACK' };
 const LOCK_HEAD = `SELECT ${HEAD_COLUMNS} FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE`;
-/** A statement of its own after the lock: within the locking one the clock would be as old as the wait. */
-const READ_FACTS = `SELECT incarnation, audience, service_domain_id,
-  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock_offset AS now FROM service_state`;
-const READ_DOMAIN = `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = $1`;
-/** What a batch reads before the rows that its commands name: head, facts, domain, seen. */
-const HEAD_READS = 4;
-const READ_SEEN = 'SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2';
+/**
+ * The service's state with the clock, the domain, and the entry that this process saw last. A statement of its own after the
+ * lock: within the locking one the clock would be as old as the wait.
+ */
+const READ_STATE = `SELECT s.incarnation AS service_incarnation, s.audience, s.service_domain_id,
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + s.clock_offset AS now, d.*, e.chain_hash AS seen_hash
+  FROM service_state AS s CROSS JOIN (SELECT ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = $1) AS d
+  LEFT JOIN (SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2) AS e ON true`;
+/** What a batch reads before the rows that its commands name: head, state. */
+const HEAD_READS = 2;
 
 /** The clock may not stand further back than this behind the domain's last time. */
 export const MAX_CLOCK_REGRESSION: Micros = 60_000_000n;
@@ -79,9 +82,7 @@ export async function gatherBatch(
   const head: Statement[] = [
     ...(input.isLocked === true ? [] : [BEGIN]),
     { name: 'lock_head', text: LOCK_HEAD, values: [domainId], ...(onLocked && { onAnswer: onLocked }) },
-    { name: 'read_facts', text: READ_FACTS },
-    { name: 'read_domain', text: READ_DOMAIN, values: [domainId] },
-    { name: 'read_seen', text: READ_SEEN, values: [domainId, String(seen?.seq ?? 0n)] },
+    { name: 'read_state', text: READ_STATE, values: [domainId, String(seen?.seq ?? 0n)] },
   ];
   const answers = await answersOf(connection, [...head, ...plan.statements]);
   return interpretGather(answers.slice(head.length - HEAD_READS), plan, input);
@@ -94,13 +95,12 @@ function interpretGather(
   input: { domainId: string; codec: AuditCodec; seen: SeenHead | undefined },
 ): Gathered {
   const headRow = answers[0]?.rows[0];
-  const factsRow = answers[1]?.rows[0];
-  const domainRow = answers[2]?.rows[0];
-  if (!headRow || !factsRow || !domainRow) return { kind: 'absent' };
+  const state = answers[1]?.rows[0];
+  if (!headRow || !state) return { kind: 'absent' };
   const head = headOf(headRow);
-  const clock = factsRow['now'] as bigint;
-  const seenHash = answers[3]?.rows[0]?.['chain_hash'] as Buffer | undefined;
-  const incarnation = factsRow['incarnation'] as bigint;
+  const clock = state['now'] as bigint;
+  const seenHash = state['seen_hash'] as Buffer | null;
+  const incarnation = state['service_incarnation'] as bigint;
   if (input.seen && !extendsSeen(head, incarnation, seenHash, input.seen)) return { kind: 'regressed' };
   // What was seen before a restore binds its time as little as its head.
   const seenTime = input.seen?.incarnation === incarnation ? input.seen.time : 0n;
@@ -111,11 +111,11 @@ function interpretGather(
     codec: input.codec,
     now: clock > floor ? clock : floor,
     head,
-    domain: domainOf(domainRow),
+    domain: domainOf(state),
     facts: {
       incarnation,
-      audience: (factsRow['audience'] as string | null) ?? '',
-      serviceDomainId: (factsRow['service_domain_id'] as string | null) ?? '',
+      audience: (state['audience'] as string | null) ?? '',
+      serviceDomainId: (state['service_domain_id'] as string | null) ?? '',
     },
   });
   plan.fill(set, answers.slice(HEAD_READS));
@@ -126,13 +126,13 @@ function interpretGather(
 function extendsSeen(
   head: DomainHead,
   incarnation: bigint,
-  seenHash: Buffer | undefined,
+  seenHash: Buffer | null,
   seen: SeenHead,
 ): boolean {
   if (incarnation > seen.incarnation) return true;
   if (incarnation < seen.incarnation || head.seq < seen.seq) return false;
   if (seen.seq === 0n) return true;
-  return seenHash !== undefined && Buffer.compare(seenHash, seen.chainHash) === 0;
+  return seenHash !== null && Buffer.compare(seenHash, seen.chainHash) === 0;
 }
 
 async function answersOf(

@@ -87,6 +87,13 @@ export class Planner implements GatherPlan {
     this.step(statement, values, (set, rows) => loadRows(set, table, rows));
   }
 
+  /** Rows of several tables by one statement that names each column `<table>__<column>`; what it did not find is null. */
+  joinedTables(name: string, tables: readonly TableName[], values: readonly Value[]): void {
+    this.step(joinedStatement(name), values, (set, rows) => {
+      for (const raw of rows) for (const table of tables) loadPart(set, table, raw);
+    });
+  }
+
   /** Rows that stand under an index, by a joined statement. */
   indexed<I extends IndexName>(name: string, index: I, values: readonly Value[]): void {
     const { table, keyOf: indexKey } = INDEXES[index];
@@ -108,6 +115,14 @@ export class Planner implements GatherPlan {
   mark(mark: (set: WorkingSet) => void): void {
     this.marks.push(mark);
   }
+}
+
+/** The columns of one table among those of others. */
+function loadPart(set: WorkingSet, table: TableName, raw: Readonly<Record<string, unknown>>): void {
+  const row: Record<string, unknown> = {};
+  for (const [column, field] of fieldsOf(table)) row[field] = raw[`${table}__${column}`];
+  const [key] = KEY_FIELDS[table];
+  if (row[key as string] !== null) set.loadRow(table, row as unknown as Tables[typeof table]);
 }
 
 /** Rows of a statement whose `fields` are the table's. */

@@ -22,18 +22,19 @@ export function planGather(domainId: string, all: readonly Reads[], options: { l
   return plan;
 }
 
+/** The tables that `harness_callers` reads. */
+const HARNESS_CALLER = ['callers', 'harnesses', 'principals', 'guests', 'actor_counters'] as const;
+
 function planCallers(plan: Planner): void {
   const spiffeIds = plan.keys('callerHarness');
-  plan.byKey('callers', single([...new Set([...spiffeIds, ...plan.keys('callers')])]));
+  plan.byKey('callers', single(plan.keys('callers')));
   if (spiffeIds.length > 0) {
     const ids = texts(spiffeIds);
-    plan.joined('harnesses_of_callers', 'harnesses', [ids]);
-    plan.joined('principals_of_callers', 'principals', [ids]);
-    plan.joined('guests_of_callers', 'guests', [ids]);
-    plan.joined('actor_counters_of_callers', 'actor_counters', [ids]);
+    plan.joinedTables('harness_callers', HARNESS_CALLER, [ids]);
     plan.indexed('credentials_of_spiffe_ids', 'credentialsOfSpiffeId', [ids]);
     plan.mark((set) => {
       for (const spiffeId of spiffeIds) {
+        set.markKey('callers', [spiffeId]);
         set.markIndex('credentialsOfSpiffeId', [spiffeId]);
         const caller = set.get('callers', spiffeId);
         if (caller?.kind !== 'harness') continue;

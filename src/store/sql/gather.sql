@@ -6,22 +6,24 @@
 -- Where a record has at most so many rows, the LIMIT is one more, so that a row too many is found.
 -- Lookups by a table's own key are generated from the table descriptions; these are the joined ones.
 
--- name: harnesses_of_callers
-SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
-CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
-CROSS JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id LIMIT 1) AS t
-
--- name: principals_of_callers
-SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
-CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
-CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND owner_kind = 'principal' LIMIT 1) AS h
-CROSS JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = h.owner_id LIMIT 1) AS t
-
--- name: guests_of_callers
-SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
-CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
-CROSS JOIN LATERAL (SELECT owner_id FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND owner_kind = 'guest' LIMIT 1) AS h
-CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = h.owner_id LIMIT 1) AS t
+-- Whatever of it is there: the caller, and if it is a harness that one, its owner, and what it is counted by. Each column is
+-- named for its table.
+-- name: harness_callers
+SELECT c.spiffe_id AS callers__spiffe_id, c.kind AS callers__kind, c.ref_id AS callers__ref_id,
+  h.harness_id AS harnesses__harness_id, h.owner_kind AS harnesses__owner_kind, h.owner_id AS harnesses__owner_id,
+  h.assurance AS harnesses__assurance, h.credential_epoch AS harnesses__credential_epoch, h.status AS harnesses__status,
+  h.revision AS harnesses__revision,
+  p.principal_id AS principals__principal_id, p.status AS principals__status, p.revision AS principals__revision,
+  g.guest_id AS guests__guest_id, g.expires_at AS guests__expires_at, g.status AS guests__status, g.revision AS guests__revision,
+  a.actor AS actor_counters__actor, a.minute_start AS actor_counters__minute_start, a.calls AS actor_counters__calls,
+  a.safety_calls AS actor_counters__safety_calls, a.window_start AS actor_counters__window_start,
+  a.window_calls AS actor_counters__window_calls
+FROM unnest($2::text[]) AS k(spiffe_id)
+CROSS JOIN LATERAL (SELECT * FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id LIMIT 1) AS c
+LEFT JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND c.kind = 'harness' LIMIT 1) AS h ON true
+LEFT JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = h.owner_id AND h.owner_kind = 'principal' LIMIT 1) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = h.owner_id AND h.owner_kind = 'guest' LIMIT 1) AS g ON true
+LEFT JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || c.ref_id AND c.kind = 'harness' LIMIT 1) AS a ON true
 
 -- name: credentials_of_spiffe_ids
 SELECT t.*, k.spiffe_id AS index_key FROM unnest($2::text[]) AS k(spiffe_id)
@@ -305,11 +307,6 @@ FOR SHARE
 
 -- name: other_domains
 SELECT t.domain_id FROM unnest($2::text[]) AS k(id) JOIN domains AS t ON t.domain_id = k.id AND $1::text IS NOT NULL
-
--- name: actor_counters_of_callers
-SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
-CROSS JOIN LATERAL (SELECT ref_id FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND kind = 'harness' LIMIT 1) AS c
-CROSS JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || c.ref_id LIMIT 1) AS t
 
 -- name: actor_counters_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
