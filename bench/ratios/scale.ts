@@ -27,7 +27,7 @@ const LOAD =
 
 /** Several services on one database: no goal, but how much they serve together, and how evenly. */
 function scale(id: string, replicas: number, spread: Spread): Ratio {
-  const what = `ReserveEffect over mTLS gRPC, ${SCALE_CALLERS} callers, ${SPREAD_NAMES[spread]}`;
+  const what = `ReserveEffect over mTLS gRPC, ${SCALE_CALLERS[spread]} callers, ${SPREAD_NAMES[spread]}`;
   return {
     id,
     title: `${COUNT_NAMES[replicas]} on one database ÷ one, ${SPREAD_NAMES[spread]}`,
@@ -35,7 +35,7 @@ function scale(id: string, replicas: number, spread: Spread): Ratio {
     b: `${what}, on one process`,
     unit: 'per second',
     needsPgbench: false,
-    settings: { callers: SCALE_CALLERS, replicas, spread, load_client: LOAD },
+    settings: { callers: SCALE_CALLERS[spread], replicas, spread, load_client: LOAD },
     async measure({ world, plan, onStep }) {
       const fleet = await Fleet.of(world);
       fleet.costs.take();

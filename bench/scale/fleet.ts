@@ -10,11 +10,14 @@ import { EVEN_DOMAINS, mintEvenDomains, type ScaleParties, setUpEvenDomains } fr
 import type { ScaleConnection, ScaleDomain, ScaleOrder } from './messages.js';
 
 export const MOST_REPLICAS = 4;
-/** Calls under way at once, over all replicas: as many against one as against four. */
-export const SCALE_CALLERS = 64;
-
 /** Where the load goes: all of it to one domain, or to sixteen evenly. */
 export type Spread = 'hot' | 'even';
+
+/**
+ * Calls under way at once, over all replicas: as many against one as against four. Sixteen domains get four for each
+ * connection: with one, a domain's batches would be of one command wherever it has four replicas.
+ */
+export const SCALE_CALLERS: Readonly<Record<Spread, number>> = { hot: 64, even: 256 };
 
 const fleets = new WeakMap<BenchWorld, Promise<Fleet>>();
 
@@ -77,7 +80,7 @@ export class Fleet {
     const connections = domainIds.flatMap((domainId) => this.connections(domainId, replicas));
     this.current = this.replicas.slice(0, replicas);
     const call = `ReserveEffect, ${replicas} ${replicas === 1 ? 'process' : 'processes'}`;
-    const order = { connections, domains, callers: SCALE_CALLERS, seconds };
+    const order = { connections, domains, callers: SCALE_CALLERS[spread], seconds };
     const measured = await this.costs.during(call, ['service', 'postgres'], 'load client', () =>
       this.world.growth.during(`ReserveEffect, ${spread}`, () => this.load.measure(order)),
     );
