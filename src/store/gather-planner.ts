@@ -119,10 +119,26 @@ export class Planner implements GatherPlan {
 
 /** The columns of one table among those of others. */
 function loadPart(set: WorkingSet, table: TableName, raw: Readonly<Record<string, unknown>>): void {
+  const names = namesIn(table);
+  // The first field is of the key.
+  if (raw[names[0]?.[0] as string] === null) return;
   const row: Record<string, unknown> = {};
-  for (const [column, field] of fieldsOf(table)) row[field] = raw[`${table}__${column}`];
-  const [key] = KEY_FIELDS[table];
-  if (row[key as string] !== null) set.loadRow(table, row as unknown as Tables[typeof table]);
+  for (const [column, field] of names) row[field] = raw[column];
+  set.loadRow(table, row as unknown as Tables[typeof table]);
+}
+
+const partNames = new Map<TableName, readonly (readonly [column: string, field: string])[]>();
+
+/** What a table's columns are called in a statement of several tables, with their fields; a field of the key comes first. */
+function namesIn(table: TableName): readonly (readonly [column: string, field: string])[] {
+  let names = partNames.get(table);
+  if (!names) {
+    const [key] = KEY_FIELDS[table] as readonly string[];
+    const all = [...fieldsOf(table)].map(([column, field]) => [`${table}__${column}`, field] as const);
+    names = [...all.filter(([, field]) => field === key), ...all.filter(([, field]) => field !== key)];
+    partNames.set(table, names);
+  }
+  return names;
 }
 
 /** Rows of a statement whose `fields` are the table's. */

@@ -62,8 +62,7 @@ function planRecords(plan: Planner): void {
   plan.byKey('principals', single(plan.keys('principals')));
   plan.byKey('guests', single(plan.keys('guests')));
   plan.byKey('credentials', single(plan.keys('credentials')));
-  plan.byKey('sinks', single(plan.keys('sinks')));
-  plan.byKey('sink_counters', single(plan.keys('sinks')));
+  planSinks(plan);
   plan.byKey('actor_counters', single(plan.keys('actorCounters')));
   plan.byKey('grants', single(plan.keys('grants')));
   plan.byKey('entitlements', single(plan.keys('entitlementsById')));
@@ -89,6 +88,18 @@ function planRecords(plan: Planner): void {
     plan.mark((set) => denials.forEach((key) => set.markIndex('denialsOf', [key])));
   }
   planVersions(plan);
+}
+
+function planSinks(plan: Planner): void {
+  const sinks = plan.keys('sinks');
+  if (sinks.length === 0) return;
+  plan.joinedTables('sinks_with_counters', ['sinks', 'sink_counters'], [texts(sinks)]);
+  plan.mark((set) => {
+    for (const sink of sinks) {
+      set.markKey('sinks', [sink]);
+      set.markKey('sink_counters', [sink]);
+    }
+  });
 }
 
 function planGateRecords(plan: Planner): void {
@@ -169,9 +180,8 @@ function planVersions(plan: Planner): void {
 
 function planEffects(plan: Planner): void {
   const events = plan.keys('events');
-  plan.byKey('events', single(events));
   if (events.length > 0) {
-    plan.joined('provenance_of_events', 'provenance_records', [texts(events)]);
+    plan.joinedTables('events_with_provenance', ['events', 'provenance_records'], [texts(events)]);
     plan.mark((set) => events.forEach((id) => markEvent(set, id)));
   }
   const contexts = plan.keys('effectContext');

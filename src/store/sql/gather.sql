@@ -76,14 +76,46 @@ SELECT t.* FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT grant_id FROM decisions WHERE domain_id = $1 AND decision_id = k.id LIMIT 1) AS d
 CROSS JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = d.grant_id LIMIT 1) AS t
 
--- name: provenance_of_events
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT object_type FROM events WHERE domain_id = $1 AND event_id = k.id LIMIT 1) AS e
-CROSS JOIN LATERAL (
+-- name: events_with_provenance
+SELECT
+  e.event_id AS events__event_id, e.type AS events__type, e.origin_harness_id AS events__origin_harness_id,
+  e.recipient_harness_ids AS events__recipient_harness_ids, e.classification AS events__classification,
+  e.payload_digest AS events__payload_digest, e.effect_deadline AS events__effect_deadline,
+  e.policy_revision AS events__policy_revision, e.parent_event_id AS events__parent_event_id, e.hops AS events__hops,
+  e.published_at AS events__published_at, e.object_type AS events__object_type,
+  e.provenance_digest AS events__provenance_digest,
+  p.object_type AS provenance_records__object_type, p.object_id AS provenance_records__object_id,
+  p.version AS provenance_records__version, p.provenance_digest AS provenance_records__provenance_digest,
+  p.content_digest AS provenance_records__content_digest, p.classification AS provenance_records__classification,
+  p.policy_revision AS provenance_records__policy_revision, p.allowed_sinks AS provenance_records__allowed_sinks,
+  p.tainted AS provenance_records__tainted, p.reviewed AS provenance_records__reviewed,
+  p.scan_pending AS provenance_records__scan_pending, p.predecessor_digest AS provenance_records__predecessor_digest,
+  p.origin_kind AS provenance_records__origin_kind, p.source_id AS provenance_records__source_id,
+  p.source_digest AS provenance_records__source_digest, p.observed_at AS provenance_records__observed_at,
+  p.principal_id AS provenance_records__principal_id, p.harness_id AS provenance_records__harness_id,
+  p.parent_digests AS provenance_records__parent_digests, p.recorded_at AS provenance_records__recorded_at
+FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = k.id LIMIT 1) AS e
+LEFT JOIN LATERAL (
   SELECT * FROM provenance_records
   WHERE domain_id = $1 AND object_type = e.object_type AND object_id >= k.id AND object_id <= k.id AND version = 1
   ORDER BY object_id LIMIT 1
-) AS t
+) AS p ON true
+
+-- name: sinks_with_counters
+SELECT
+  s.sink AS sinks__sink, s.authority_systems AS sinks__authority_systems, s.send_window AS sinks__send_window,
+  s.settle_time AS sinks__settle_time, s.breaker_threshold AS sinks__breaker_threshold, s.breaker_reset AS sinks__breaker_reset,
+  s.unknown_ceiling AS sinks__unknown_ceiling, s.unknown_age AS sinks__unknown_age, s.frozen AS sinks__frozen,
+  s.freeze_reason AS sinks__freeze_reason, s.revision AS sinks__revision,
+  c.sink AS sink_counters__sink, c.breaker AS sink_counters__breaker, c.failures AS sink_counters__failures,
+  c.opened_at AS sink_counters__opened_at, c.probe_effect_id AS sink_counters__probe_effect_id,
+  c.unknown AS sink_counters__unknown
+FROM unnest($2::text[]) AS k(sink)
+LEFT JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = $1 AND sink = k.sink LIMIT 1) AS s ON true
+LEFT JOIN LATERAL (
+  SELECT * FROM sink_counters WHERE domain_id = $1 AND sink >= k.sink AND sink <= k.sink ORDER BY sink LIMIT 1
+) AS c ON true
 
 -- name: registrations_of_spiffe_ids
 SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
