@@ -186,7 +186,9 @@ function planEffects(plan: Planner): void {
   }
   const contexts = plan.keys('effectContext');
   const effects = [...new Set([...contexts, ...plan.keys('effects')])];
-  plan.byKey('effects', single(effects));
+  if (contexts.length > 0) planContexts(plan, contexts);
+  // The contexts come with their effects.
+  plan.byKey('effects', single(effects.slice(contexts.length)));
   plan.byKey('effect_tombstones', single(effects));
   if (effects.length > 0) {
     plan.joined('audit_of_effects', 'audit_entries', [texts(effects)]);
@@ -194,7 +196,6 @@ function planEffects(plan: Planner): void {
     plan.mark((set) => effects.forEach((id) => markAudit(set, set.get('effect_tombstones', id))));
   }
   plan.byKey('archives', single(plan.keys('archives')));
-  if (contexts.length > 0) planContexts(plan, contexts);
   planIdentities(plan);
   planUnknown(plan, contexts.length);
   const bindings = plan.keys('unsettled');
@@ -224,17 +225,23 @@ function markAudit(set: WorkingSet, effect: Pick<Tables['effects'], 'lastSeq'> |
   if (effect) set.markKey('audit_entries', [effect.lastSeq]);
 }
 
+/** The tables that `effect_contexts` reads. */
+const EFFECT_CONTEXT = [
+  'effects',
+  'events',
+  'provenance_records',
+  'grants',
+  'sinks',
+  'sink_counters',
+  'actor_counters',
+  'harnesses',
+  'principals',
+  'guests',
+] as const;
+
 function planContexts(plan: Planner, effectIds: readonly string[]): void {
   const ids = [texts(effectIds)];
-  plan.joined('events_of_effects', 'events', ids);
-  plan.joined('provenance_of_effects', 'provenance_records', ids);
-  plan.joined('grants_of_effects', 'grants', ids);
-  plan.joined('sinks_of_effects', 'sinks', ids);
-  plan.joined('sink_counters_of_effects', 'sink_counters', ids);
-  plan.joined('actor_counters_of_effects', 'actor_counters', ids);
-  plan.joined('harnesses_of_effects', 'harnesses', ids);
-  plan.joined('principals_of_effects', 'principals', ids);
-  plan.joined('guests_of_effects', 'guests', ids);
+  plan.joinedTables('effect_contexts', EFFECT_CONTEXT, ids);
   plan.joined('outputs_of_effects', 'provenance_records', ids);
   plan.indexed('output_steps_of_effects', 'stepsOfRecord', ids);
   plan.indexed('output_parents_of_effects', 'parentsOfRecord', ids);
@@ -246,6 +253,7 @@ function planContexts(plan: Planner, effectIds: readonly string[]): void {
 }
 
 function markContext(set: WorkingSet, effectId: string): void {
+  set.markKey('effects', [effectId]);
   const effect = set.get('effects', effectId);
   if (!effect) return;
   markEvent(set, effect.eventId);

@@ -1,4 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import type { TableName } from '../ledger/tables.js';
+import { columnName, TABLES } from './tables.js';
 
 /** Statements by name, from `-- name: x` blocks of one file or of every file of a folder beside this one. */
 export function loadStatements(path: string): ReadonlyMap<string, string> {
@@ -14,7 +16,10 @@ export function loadStatements(path: string): ReadonlyMap<string, string> {
   return statements;
 }
 
-/** `-- name: x` begins a statement, `-- part: x` what several of the file share: a line `-- include x` stands for it. */
+/**
+ * `-- name: x` begins a statement, `-- part: x` what several of the file share: a line `-- include x` stands for it.
+ * `{a AS effects}` stands for all columns of the table effects, from alias a, each named `effects__<column>`.
+ */
 function addStatements(statements: Map<string, string>, text: string, origin: string): void {
   const parts = new Map<string, string>();
   const [, ...blocks] = text.split(/^-- (name|part): /m);
@@ -29,9 +34,22 @@ function addStatements(statements: Map<string, string>, text: string, origin: st
     }
     into.set(
       name,
-      body.replace(/^-- include (.*)$/gm, (_, part: string) => partOf(parts, part, origin)),
+      body
+        .replace(/^-- include (.*)$/gm, (_, part: string) => partOf(parts, part, origin))
+        .replace(/\{(\w+) AS (\w+)\}/g, (_, alias: string, table: string) => columnsOf(alias, table, origin)),
     );
   }
+}
+
+function columnsOf(alias: string, table: string, origin: string): string {
+  if (!isTable(table)) throw new Error(`no table ${table} in ${origin}`);
+  return Object.keys(TABLES[table].columns)
+    .map((field) => `${alias}.${columnName(field)} AS ${table}__${columnName(field)}`)
+    .join(', ');
+}
+
+function isTable(name: string): name is TableName {
+  return Object.hasOwn(TABLES, name);
 }
 
 function partOf(parts: ReadonlyMap<string, string>, name: string, origin: string): string {

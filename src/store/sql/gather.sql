@@ -144,20 +144,25 @@ CROSS JOIN LATERAL (
 ) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
--- name: events_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS t
-
--- name: provenance_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT event_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT event_id, object_type FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS v
-CROSS JOIN LATERAL (
+-- An effect with all that its transitions rest on. Each column is named for its table.
+-- name: effect_contexts
+SELECT {e AS effects}, {v AS events}, {r AS provenance_records}, {g AS grants}, {s AS sinks}, {c AS sink_counters},
+  {a AS actor_counters}, {h AS harnesses}, {p AS principals}, {u AS guests}
+FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
+LEFT JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS v ON true
+LEFT JOIN LATERAL (
   SELECT * FROM provenance_records
   WHERE domain_id = $1 AND object_type = v.object_type AND object_id >= v.event_id AND object_id <= v.event_id AND version = 1
   ORDER BY object_id LIMIT 1
-) AS t
+) AS r ON true
+LEFT JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = e.grant_id LIMIT 1) AS g ON true
+LEFT JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS s ON true
+LEFT JOIN LATERAL (SELECT * FROM sink_counters WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS c ON true
+LEFT JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || e.harness_id LIMIT 1) AS a ON true
+LEFT JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = e.harness_id LIMIT 1) AS h ON true
+LEFT JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = e.actor_id AND e.actor_kind = 'principal' LIMIT 1) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.actor_id AND e.actor_kind = 'guest' LIMIT 1) AS u ON true
 
 -- name: outputs_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -188,31 +193,6 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_parents WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY parent_digest LIMIT 65
 ) AS t
-
--- name: grants_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT grant_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = e.grant_id LIMIT 1) AS t
-
--- name: sinks_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS t
-
--- name: harnesses_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = e.harness_id LIMIT 1) AS t
-
--- name: principals_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id AND actor_kind = 'principal' ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = e.actor_id LIMIT 1) AS t
-
--- name: guests_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT actor_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id AND actor_kind = 'guest' ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.actor_id LIMIT 1) AS t
 
 -- name: executor_versions_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -339,16 +319,6 @@ FOR SHARE
 
 -- name: other_domains
 SELECT t.domain_id FROM unnest($2::text[]) AS k(id) JOIN domains AS t ON t.domain_id = k.id AND $1::text IS NOT NULL
-
--- name: actor_counters_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT harness_id FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || e.harness_id LIMIT 1) AS t
-
--- name: sink_counters_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
-CROSS JOIN LATERAL (SELECT * FROM sink_counters WHERE domain_id = $1 AND sink = e.sink LIMIT 1) AS t
 
 -- name: oldest_unknown_of_sinks
 SELECT t.* FROM unnest($2::text[]) AS k(sink)
