@@ -12,6 +12,8 @@ export interface Statement {
   readonly values?: readonly Value[];
   /** What the columns are called in the rows; others are left out. Undefined: all, by their names. Of one name always the same. */
   readonly fields?: ReadonlyMap<string, string>;
+  /** Its rows are lists of texts and nulls, in the order of the columns: for whoever does not want all of them decoded. */
+  readonly raw?: true;
   /** Told when it is answered, which within a flight is before the others are; not when it fails. */
   readonly onAnswer?: () => void;
 }
@@ -153,7 +155,12 @@ export class Flight {
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    const columns = this.entries[this.answers.length]?.columns ?? [];
+    const at = this.answers.length;
+    if (this.statements[at]?.raw) {
+      this.rows.push(fields as unknown as Record<string, unknown>);
+      return;
+    }
+    const columns = this.entries[at]?.columns ?? [];
     const row: Record<string, unknown> = {};
     for (let i = 0; i < columns.length; i += 1) {
       const { field, parse } = columns[i] as Column;

@@ -3,7 +3,7 @@ import type { Reads } from '../ledger/reads.js';
 import { KEY_FIELDS, keyText, type KeyPart, type TableName, type Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, Statement, Value } from './connection.js';
-import { encodeArray, fieldsOf } from './row-codec.js';
+import { encodeArray, fieldsOf, parserOfType } from './row-codec.js';
 import { loadStatements } from './sql-files.js';
 import type { ColumnType } from './table-spec.js';
 import { columnName, TABLES } from './tables.js';
@@ -87,10 +87,11 @@ export class Planner implements GatherPlan {
     this.step(statement, values, (set, rows) => loadRows(set, table, rows));
   }
 
-  /** Rows of several tables by one statement that names each column `<table>__<column>`; what it did not find is null. */
+  /** Rows of several tables by one statement of `{alias AS table}` in the order of `tables`; what it did not find is null. */
   joinedTables(name: string, tables: readonly TableName[], values: readonly Value[]): void {
-    this.step(joinedStatement(name), values, (set, rows) => {
-      for (const raw of rows) for (const table of tables) loadPart(set, table, raw);
+    this.step({ ...joinedStatement(name), raw: true }, values, (set, rows) => {
+      const texts = rows as unknown as readonly (readonly (string | null)[])[];
+      for (const part of partsOf(name, tables)) loadParts(set, part, texts);
     });
   }
 
@@ -117,28 +118,63 @@ export class Planner implements GatherPlan {
   }
 }
 
-/** The columns of one table among those of others. */
-function loadPart(set: WorkingSet, table: TableName, raw: Readonly<Record<string, unknown>>): void {
-  const names = namesIn(table);
-  // The first field is of the key.
-  if (raw[names[0]?.[0] as string] === null) return;
-  const row: Record<string, unknown> = {};
-  for (const [column, field] of names) row[field] = raw[column];
-  set.loadRow(table, row as unknown as Tables[typeof table]);
+/** One table's columns in a statement that reads several. */
+interface Part {
+  readonly table: TableName;
+  /** Where its first column stands. */
+  readonly start: number;
+  readonly columns: readonly {
+    readonly field: string;
+    readonly parse: ((text: string) => unknown) | undefined;
+  }[];
+  /** Which of them are its key. */
+  readonly keys: readonly number[];
 }
 
-const partNames = new Map<TableName, readonly (readonly [column: string, field: string])[]>();
+const partsByStatement = new Map<string, readonly Part[]>();
 
-/** What a table's columns are called in a statement of several tables, with their fields; a field of the key comes first. */
-function namesIn(table: TableName): readonly (readonly [column: string, field: string])[] {
-  let names = partNames.get(table);
-  if (!names) {
-    const [key] = KEY_FIELDS[table] as readonly string[];
-    const all = [...fieldsOf(table)].map(([column, field]) => [`${table}__${column}`, field] as const);
-    names = [...all.filter(([, field]) => field === key), ...all.filter(([, field]) => field !== key)];
-    partNames.set(table, names);
+/** What `{alias AS table}` of the tables, in this order, comes to in a statement. */
+function partsOf(statement: string, tables: readonly TableName[]): readonly Part[] {
+  let parts = partsByStatement.get(statement);
+  if (!parts) partsByStatement.set(statement, (parts = describeParts(tables)));
+  return parts;
+}
+
+function describeParts(tables: readonly TableName[]): Part[] {
+  let next = 0;
+  return tables.map((table) => {
+    const types = TABLES[table].columns as Readonly<Record<string, ColumnType>>;
+    const fields = Object.keys(types);
+    const start = next;
+    next += fields.length;
+    return {
+      table,
+      start,
+      columns: fields.map((field) => ({ field, parse: parserOfType(types[field] as ColumnType) })),
+      keys: (KEY_FIELDS[table] as readonly string[]).map((field) => fields.indexOf(field)),
+    };
+  });
+}
+
+/** Rows of which each holds one of several tables. Many hold the same ones, which are decoded once. */
+function loadParts(set: WorkingSet, part: Part, rows: readonly (readonly (string | null)[])[]): void {
+  const { table, start, columns, keys } = part;
+  const known = new Set<string>();
+  for (const raw of rows) {
+    const [first] = keys as readonly [number];
+    if (raw[start + first] === null) continue;
+    const key =
+      keys.length === 1 ? (raw[start + first] as string) : keys.map((at) => raw[start + at]).join('\0');
+    if (known.has(key)) continue;
+    known.add(key);
+    const row: Record<string, unknown> = {};
+    for (let i = 0; i < columns.length; i += 1) {
+      const { field, parse } = columns[i] as Part['columns'][number];
+      const text = raw[start + i] as string | null;
+      row[field] = text === null || parse === undefined ? text : parse(text);
+    }
+    set.loadRow(table, row as unknown as Tables[typeof table]);
   }
-  return names;
 }
 
 /** Rows of a statement whose `fields` are the table's. */

@@ -28,6 +28,23 @@ export function parserOf(typeId: number): ((text: string) => unknown) | undefine
   return PARSERS.get(typeId);
 }
 
+const TYPE_IDS: Readonly<Record<ColumnType, number | undefined>> = {
+  text: undefined,
+  int8: INT8,
+  int4: INT4,
+  bool: BOOL,
+  bytea: BYTEA,
+  'text[]': TEXT_ARRAY,
+  'int4[]': INT4_ARRAY,
+  'bytea[]': BYTEA_ARRAY,
+};
+
+/** How the text of a column is read; undefined: it is a text. */
+export function parserOfType(type: ColumnType): ((text: string) => unknown) | undefined {
+  const id = TYPE_IDS[type];
+  return id === undefined ? undefined : PARSERS.get(id);
+}
+
 /**
  * How values come out of the driver, on every connection of ours: int8 as bigint (a fence has 63 bits), bytea as Buffer.
  * Everything else stays the text that Postgres sent.

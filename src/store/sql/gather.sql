@@ -9,15 +9,7 @@
 -- Whatever of it is there: the caller, and if it is a harness that one, its owner, and what it is counted by. Each column is
 -- named for its table.
 -- name: harness_callers
-SELECT c.spiffe_id AS callers__spiffe_id, c.kind AS callers__kind, c.ref_id AS callers__ref_id,
-  h.harness_id AS harnesses__harness_id, h.owner_kind AS harnesses__owner_kind, h.owner_id AS harnesses__owner_id,
-  h.assurance AS harnesses__assurance, h.credential_epoch AS harnesses__credential_epoch, h.status AS harnesses__status,
-  h.revision AS harnesses__revision,
-  p.principal_id AS principals__principal_id, p.status AS principals__status, p.revision AS principals__revision,
-  g.guest_id AS guests__guest_id, g.expires_at AS guests__expires_at, g.status AS guests__status, g.revision AS guests__revision,
-  a.actor AS actor_counters__actor, a.minute_start AS actor_counters__minute_start, a.calls AS actor_counters__calls,
-  a.safety_calls AS actor_counters__safety_calls, a.window_start AS actor_counters__window_start,
-  a.window_calls AS actor_counters__window_calls
+SELECT {c AS callers}, {h AS harnesses}, {p AS principals}, {g AS guests}, {a AS actor_counters}
 FROM unnest($2::text[]) AS k(spiffe_id)
 CROSS JOIN LATERAL (SELECT * FROM callers WHERE domain_id = $1 AND spiffe_id = k.spiffe_id LIMIT 1) AS c
 LEFT JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = c.ref_id AND c.kind = 'harness' LIMIT 1) AS h ON true
@@ -77,23 +69,7 @@ CROSS JOIN LATERAL (SELECT grant_id FROM decisions WHERE domain_id = $1 AND deci
 CROSS JOIN LATERAL (SELECT * FROM grants WHERE domain_id = $1 AND grant_id = d.grant_id LIMIT 1) AS t
 
 -- name: events_with_provenance
-SELECT
-  e.event_id AS events__event_id, e.type AS events__type, e.origin_harness_id AS events__origin_harness_id,
-  e.recipient_harness_ids AS events__recipient_harness_ids, e.classification AS events__classification,
-  e.payload_digest AS events__payload_digest, e.effect_deadline AS events__effect_deadline,
-  e.policy_revision AS events__policy_revision, e.parent_event_id AS events__parent_event_id, e.hops AS events__hops,
-  e.published_at AS events__published_at, e.object_type AS events__object_type,
-  e.provenance_digest AS events__provenance_digest,
-  p.object_type AS provenance_records__object_type, p.object_id AS provenance_records__object_id,
-  p.version AS provenance_records__version, p.provenance_digest AS provenance_records__provenance_digest,
-  p.content_digest AS provenance_records__content_digest, p.classification AS provenance_records__classification,
-  p.policy_revision AS provenance_records__policy_revision, p.allowed_sinks AS provenance_records__allowed_sinks,
-  p.tainted AS provenance_records__tainted, p.reviewed AS provenance_records__reviewed,
-  p.scan_pending AS provenance_records__scan_pending, p.predecessor_digest AS provenance_records__predecessor_digest,
-  p.origin_kind AS provenance_records__origin_kind, p.source_id AS provenance_records__source_id,
-  p.source_digest AS provenance_records__source_digest, p.observed_at AS provenance_records__observed_at,
-  p.principal_id AS provenance_records__principal_id, p.harness_id AS provenance_records__harness_id,
-  p.parent_digests AS provenance_records__parent_digests, p.recorded_at AS provenance_records__recorded_at
+SELECT {e AS events}, {p AS provenance_records}
 FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = k.id LIMIT 1) AS e
 LEFT JOIN LATERAL (
@@ -103,14 +79,7 @@ LEFT JOIN LATERAL (
 ) AS p ON true
 
 -- name: sinks_with_counters
-SELECT
-  s.sink AS sinks__sink, s.authority_systems AS sinks__authority_systems, s.send_window AS sinks__send_window,
-  s.settle_time AS sinks__settle_time, s.breaker_threshold AS sinks__breaker_threshold, s.breaker_reset AS sinks__breaker_reset,
-  s.unknown_ceiling AS sinks__unknown_ceiling, s.unknown_age AS sinks__unknown_age, s.frozen AS sinks__frozen,
-  s.freeze_reason AS sinks__freeze_reason, s.revision AS sinks__revision,
-  c.sink AS sink_counters__sink, c.breaker AS sink_counters__breaker, c.failures AS sink_counters__failures,
-  c.opened_at AS sink_counters__opened_at, c.probe_effect_id AS sink_counters__probe_effect_id,
-  c.unknown AS sink_counters__unknown
+SELECT {s AS sinks}, {c AS sink_counters}
 FROM unnest($2::text[]) AS k(sink)
 LEFT JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = $1 AND sink = k.sink LIMIT 1) AS s ON true
 LEFT JOIN LATERAL (
