@@ -188,12 +188,19 @@ function planEffects(plan: Planner): void {
   const effects = [...new Set([...contexts, ...plan.keys('effects')])];
   if (contexts.length > 0) planContexts(plan, contexts);
   // The contexts come with their effects.
-  plan.byKey('effects', single(effects.slice(contexts.length)));
-  plan.byKey('effect_tombstones', single(effects));
+  const others = effects.slice(contexts.length);
+  if (others.length > 0)
+    plan.joinedTables('effects_with_audit', ['effects', 'audit_entries'], [texts(others)]);
   if (effects.length > 0) {
-    plan.joined('audit_of_effects', 'audit_entries', [texts(effects)]);
-    plan.mark((set) => effects.forEach((id) => markAudit(set, set.get('effects', id))));
-    plan.mark((set) => effects.forEach((id) => markAudit(set, set.get('effect_tombstones', id))));
+    plan.joinedTables('tombstones_with_audit', ['effect_tombstones', 'audit_entries'], [texts(effects)]);
+    plan.mark((set) => {
+      for (const id of effects) {
+        set.markKey('effects', [id]);
+        set.markKey('effect_tombstones', [id]);
+        markAudit(set, set.get('effects', id));
+        markAudit(set, set.get('effect_tombstones', id));
+      }
+    });
   }
   plan.byKey('archives', single(plan.keys('archives')));
   planIdentities(plan);
@@ -237,6 +244,7 @@ const EFFECT_CONTEXT = [
   'harnesses',
   'principals',
   'guests',
+  'audit_entries',
 ] as const;
 
 function planContexts(plan: Planner, effectIds: readonly string[]): void {
@@ -265,6 +273,7 @@ function markContext(set: WorkingSet, effectId: string): void {
   set.markKey(effect.actorKind === 'principal' ? 'principals' : 'guests', [effect.actorId]);
   markRecord(set, 'tool_output', `effect-output:${effectId}`, 1n);
   set.markIndex('keyHolder', [effect.sink, effect.keyDigest]);
+  if (effect.holdsKey) set.loadIndexed('keyHolder', [effect.sink, effect.keyDigest], effect);
   set.markIndex('keyArchived', [effect.sink, effect.keyDigest]);
   if (effect.executorRegistrationId !== null) {
     set.markIndex('versionsOfRegistration', [effect.executorRegistrationId]);

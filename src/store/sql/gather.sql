@@ -105,18 +105,20 @@ CROSS JOIN LATERAL (
   SELECT * FROM registration_versions WHERE domain_id = $1 AND proof_key_thumbprint = k.id ORDER BY proof_key_thumbprint
 ) AS t
 
--- name: audit_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (
-  (SELECT last_seq FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) UNION ALL
-  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1)
-) AS e
-CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
+-- name: effects_with_audit
+SELECT {e AS effects}, {l AS audit_entries} FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS l ON true
+
+-- name: tombstones_with_audit
+SELECT {e AS effect_tombstones}, {l AS audit_entries} FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT * FROM effect_tombstones WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS l ON true
 
 -- An effect with all that its transitions rest on. Each column is named for its table.
 -- name: effect_contexts
 SELECT {e AS effects}, {v AS events}, {r AS provenance_records}, {g AS grants}, {s AS sinks}, {c AS sink_counters},
-  {a AS actor_counters}, {h AS harnesses}, {p AS principals}, {u AS guests}
+  {a AS actor_counters}, {h AS harnesses}, {p AS principals}, {u AS guests}, {l AS audit_entries}
 FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 LEFT JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS v ON true
@@ -132,6 +134,7 @@ LEFT JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor =
 LEFT JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = e.harness_id LIMIT 1) AS h ON true
 LEFT JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = e.actor_id AND e.actor_kind = 'principal' LIMIT 1) AS p ON true
 LEFT JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.actor_id AND e.actor_kind = 'guest' LIMIT 1) AS u ON true
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS l ON true
 
 -- name: outputs_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -171,16 +174,18 @@ CROSS JOIN LATERAL (
   WHERE domain_id = $1 AND registration_id = e.executor_registration_id ORDER BY credential_epoch
 ) AS t
 
+-- Of those that do not hold their key themselves: nobody else can then.
 -- name: key_holders_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT sink, key_digest FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
+CROSS JOIN LATERAL (SELECT sink, key_digest, holds_key FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 CROSS JOIN LATERAL (
   SELECT * FROM effects WHERE domain_id = $1 AND sink = e.sink AND key_digest >= e.key_digest AND key_digest <= e.key_digest AND holds_key ORDER BY key_digest LIMIT 1
 ) AS t
+WHERE NOT e.holds_key
 
 -- name: effects_of_identities
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
-CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND event_id = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND event_id || '' = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS t
 
 -- name: tombstones_of_identities
 SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
@@ -191,7 +196,7 @@ CROSS JOIN LATERAL (
 -- name: audit_of_identities
 SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
 CROSS JOIN LATERAL (
-  (SELECT last_seq FROM effects WHERE domain_id = $1 AND event_id = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) UNION ALL
+  (SELECT last_seq FROM effects WHERE domain_id = $1 AND event_id || '' = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) UNION ALL
   (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1)
 ) AS e
 CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
