@@ -20,16 +20,17 @@ WITH looked AS MATERIALIZED (
     AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN')
   ORDER BY domain_id, grant_id, event_id, effect_id LIMIT $5::integer
 ), ended AS (
-  SELECT k.domain_id, k.grant_id FROM (SELECT DISTINCT domain_id, grant_id FROM looked WHERE state = 'PREPARED') AS k
-  CROSS JOIN LATERAL (SELECT policy_revision FROM domains WHERE domain_id = k.domain_id LIMIT 1) AS d
+  SELECT l.domain_id, l.effect_id FROM looked AS l
+  CROSS JOIN LATERAL (SELECT policy_revision FROM domains WHERE domain_id = l.domain_id LIMIT 1) AS d
   CROSS JOIN LATERAL (
     SELECT revoked_at, policy_revision, credential_epoch, harness_id FROM grants
-    WHERE domain_id = k.domain_id AND grant_id = k.grant_id LIMIT 1
+    WHERE domain_id = l.domain_id AND grant_id = l.grant_id LIMIT 1
   ) AS g
   CROSS JOIN LATERAL (
-    SELECT credential_epoch FROM harnesses WHERE domain_id = k.domain_id AND harness_id = g.harness_id LIMIT 1
+    SELECT credential_epoch FROM harnesses WHERE domain_id = l.domain_id AND harness_id = g.harness_id LIMIT 1
   ) AS h
-  WHERE g.revoked_at IS NOT NULL OR g.policy_revision <> d.policy_revision OR g.credential_epoch <> h.credential_epoch
+  WHERE l.state = 'PREPARED'
+    AND (g.revoked_at IS NOT NULL OR g.policy_revision <> d.policy_revision OR g.credential_epoch <> h.credential_epoch)
 )
 SELECT seen.looked_at, last.domain_id AS last_domain_id, last.grant_id AS last_grant_id, last.event_id AS last_event_id,
   last.effect_id AS last_effect_id, found.domain_id, found.effect_id
@@ -37,10 +38,7 @@ FROM (SELECT count(*) AS looked_at FROM looked) AS seen
 LEFT JOIN (
   SELECT * FROM looked ORDER BY domain_id DESC, grant_id DESC, event_id DESC, effect_id DESC LIMIT 1
 ) AS last ON true
-LEFT JOIN (
-  SELECT l.domain_id, l.effect_id FROM looked AS l
-  JOIN ended AS e ON e.domain_id = l.domain_id AND e.grant_id = l.grant_id WHERE l.state = 'PREPARED'
-) AS found ON true
+LEFT JOIN ended AS found ON true
 
 -- name: lost_executions
 SELECT d.domain_id, e.effect_id FROM domains AS d
