@@ -1,4 +1,11 @@
-import type { DescMessage, DescMethod, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
 import type {
   handleBidiStreamingCall,
   handleServerStreamingCall,
@@ -19,7 +26,6 @@ import type { Admission, Admitted, CallGate } from './call-gate.js';
 import { type CallRecord, recordOf } from './call-record.js';
 import { decodeRequest } from './decode-request.js';
 import type { BidiHandler, CallContext, ServiceBinding, StreamHandler, UnaryHandler } from './handler.js';
-import { type ReplyEncoder, replyEncoder } from './reply-encoder.js';
 import { domainFinder, type DomainFinder } from './request-domain.js';
 import { ReaderStalled, sendReplies } from './send-replies.js';
 import { grpcStatus, internalRefusal, ProtocolRefused, refusalOf } from './status.js';
@@ -169,10 +175,10 @@ export class GrpcAdapter {
     return handler((decoded as { request: Request }).request, context);
   }
 
-  #encode({ encode, input }: ServedMethod, reply: Reply): Buffer {
-    const bytes = encode(reply);
+  #encode({ output, input }: ServedMethod, reply: Reply): Buffer {
+    const bytes = toBinary(output, create(output, reply));
     if (bytes.length > this.#options.maxReplyBytes) throw tooLarge(input);
-    return bytes;
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
   #failure(record: CallRecord, error: unknown): StatusObject & Error {
@@ -199,7 +205,7 @@ interface ServedMethod {
   readonly path: string;
   readonly kind: DescMethod['methodKind'];
   readonly input: DescMessage;
-  readonly encode: ReplyEncoder;
+  readonly output: DescMessage;
   readonly row: MethodRow;
   readonly findDomain: DomainFinder;
   readonly handler: unknown;
@@ -211,8 +217,7 @@ function servedMethod(method: DescMethod, handler: unknown): ServedMethod {
   if (row === undefined) throw new Error(`${path} has no row in the method table`);
   if (typeof handler !== 'function') throw new Error(`${path} has no handler`);
   const { methodKind: kind, input, output } = method;
-  const encode = replyEncoder(output);
-  return { path, kind, input, encode, row, findDomain: domainFinder(method, row), handler };
+  return { path, kind, input, output, row, findDomain: domainFinder(method, row), handler };
 }
 
 function admissionOf(
