@@ -3,7 +3,6 @@ import { constants, loadavg } from 'node:os';
 import path from 'node:path';
 import { type BenchOptions, BenchUsage } from './options.js';
 import { FULL_PLAN, type Plan, QUICK_PLAN } from './plan.js';
-import { NOT_IN_THIS_BUILD } from './ratios/all.js';
 import type { Ratio } from './ratios/ratio.js';
 import { RatioBlocked } from './ratios/ratio-blocked.js';
 import { capacityOf } from './report/capacity.js';
@@ -97,7 +96,6 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
     },
     ratios,
     blocked,
-    not_in_this_build: NOT_IN_THIS_BUILD,
   };
 }
 

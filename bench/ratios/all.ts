@@ -16,6 +16,3 @@ export const RATIOS: readonly Ratio[] = [b1, b2, ...b3, b4, b5, ...b6, b7, b8Sto
 
 /** What is measured where it is asked for by name. */
 export const ON_REQUEST: readonly Ratio[] = SCALES;
-
-/** Ratios of bench.md that this build cannot measure. */
-export const NOT_IN_THIS_BUILD: readonly string[] = [];

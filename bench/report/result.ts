@@ -52,7 +52,6 @@ export interface BenchResult {
   readonly ratios: readonly RatioResult[];
   /** What could not be measured here, and why. */
   readonly blocked: readonly BlockedRatio[];
-  readonly not_in_this_build: readonly string[];
 }
 
 export function nameOf({ id, title }: Ratio): string {

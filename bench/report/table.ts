@@ -21,9 +21,6 @@ export function tableOf(result: BenchResult): string {
         .join(', ')}`,
     ...result.blocked.map(({ name, reason }) => `Blocked: ${name}: ${reason}`),
     ...(result.quick ? ['A quick run: whether it works, not how fast it is.'] : []),
-    ...(result.not_in_this_build.length > 0
-      ? [`Not in this build yet: ${result.not_in_this_build.join(', ')}.`]
-      : []),
   ].join('\n');
 }
 

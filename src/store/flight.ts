@@ -1,4 +1,4 @@
-import { MessageWriter } from './frontend-messages.js';
+import { FrontendWriter } from './frontend-messages.js';
 import { parserOf } from './row-codec.js';
 
 /** A parameter: a text as Postgres reads it, octets in its binary form, or NULL. */
@@ -108,7 +108,7 @@ export class Flight {
 
   /** All statements as messages; of the known ones only the values travel. */
   private encode(): Buffer {
-    const writer = new MessageWriter();
+    const writer = new FrontendWriter();
     const fresh = new Map<string, Prepared>();
     for (const statement of this.statements) {
       checkStatement(statement);

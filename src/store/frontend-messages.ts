@@ -16,7 +16,7 @@ const TEXT = 0;
 const BINARY = 1;
 
 /** Writes messages into one buffer that grows. */
-export class MessageWriter {
+export class FrontendWriter {
   private bytes = Buffer.allocUnsafe(INITIAL);
   private at = 0;
   private begun = 0;

@@ -15,7 +15,7 @@ function result(ratios: readonly RatioResult[]): BenchResult {
   return {
     ...{ benchmark: 'surety', started: '2026-01-02T03:04:05Z', finished: '', quick: false, ratios },
     machine: { cpus: 2, cpu: 'a processor', load_before: 0.1 },
-    ...{ versions: {}, settings: {}, blocked: [], not_in_this_build: [] },
+    ...{ versions: {}, settings: {}, blocked: [] },
   };
 }
 
