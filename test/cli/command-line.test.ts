@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -254,7 +255,10 @@ describe('a service in production', () => {
       te: 'trailers',
     });
     stream.on('error', () => {});
-    await new Promise((resolve) => session.ping(Buffer.alloc(8), resolve));
+    // Behind the request: its answer says that the service has the call. Before the connection stands, none is sent.
+    await once(session, 'connect');
+    const ping = await new Promise((resolve) => session.ping(Buffer.alloc(8), resolve));
+    expect(ping).toBeNull();
     process.kill(running.pid, 'SIGTERM');
     await expect.poll(() => running.log()).toContain('a second signal ends at once');
     const stillThere = await Promise.race([
