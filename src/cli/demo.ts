@@ -26,6 +26,8 @@ const AUDITOR = 'spiffe://surety.test/auditor/ann';
 /** A first start unpacks a Postgres and migrates; a slow machine gets time, in milliseconds. */
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 15_000;
+/** Whoever else may have taken the port meanwhile need not answer. */
+const PROBE_TIMEOUT_MS = 2_000;
 const POLL_MS = 100;
 
 /** What a shell says of a program that a signal ended: this and the signal's number. */
@@ -178,7 +180,8 @@ async function untilReady(service: ChildProcess, adminListen: string): Promise<v
   while (Date.now() < until) {
     const ended = service.exitCode ?? service.signalCode;
     if (ended !== null) throw new Error(`the service ended with ${ended}`);
-    const ready = await fetch(`http://${adminListen}/readyz`).then(
+    const probe = fetch(`http://${adminListen}/readyz`, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
+    const ready = await probe.then(
       (response) => response.ok,
       () => false,
     );
