@@ -20,7 +20,7 @@ import {
 import { BatchFigures } from './batch-figures.js';
 import { callerOf } from './caller.js';
 import type { LaneOrder, LaneReserveOrder, OpenLaneOrder } from './messages.js';
-import { unchained } from './unchained.js';
+import { withLog } from './unchained.js';
 
 /** Of the service's own defaults. */
 const LANE_CONNECTIONS = 8;
@@ -62,7 +62,7 @@ export class LaneProcess {
     if (!this.open) throw new Error('nothing is connected');
     const { lanes, figures } = this.open;
     const commands = commandsOf(order);
-    const decision = order.chain ? reserveEffect : unchained(reserveEffect);
+    const decision = withLog(reserveEffect, order.log);
     const latencies: number[] = [];
     let at = 0;
     await turn();

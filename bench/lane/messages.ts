@@ -15,8 +15,10 @@ export interface LaneReserveOrder extends RoundPlan {
   readonly grants: GrantSupply;
   /** Published events, by harness. */
   readonly events: readonly (readonly string[])[];
-  /** Off: the decision appends nothing to the log (`unchained.ts`). */
-  readonly chain: boolean;
+  readonly log: LogMode;
 }
+
+/** What becomes of the entries of the log (`unchained.ts`). */
+export type LogMode = 'chained' | 'unchained' | 'none';
 
 export type LaneOrder = OpenLaneOrder | LaneReserveOrder;

@@ -12,7 +12,7 @@ import type { Ratio } from './ratio.js';
 import { SCALES } from './scale.js';
 
 /** In the order in which they run; B9 comes last, since it makes the store large and starts a service of its own. */
-export const RATIOS: readonly Ratio[] = [b1, b2, ...b3, b4, b5, ...b6, b7, b8Stored, b8Fresh, b9];
+export const RATIOS: readonly Ratio[] = [b1, b2, ...b3, ...b4, b5, ...b6, b7, b8Stored, b8Fresh, b9];
 
 /** What is measured where it is asked for by name. */
 export const ON_REQUEST: readonly Ratio[] = SCALES;

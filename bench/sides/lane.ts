@@ -1,7 +1,15 @@
+import type { LogMode } from '../lane/messages.js';
 import type { Measured } from '../measure/measured.js';
 import type { BenchWorld } from '../world/bench-world.js';
 import { GrantLoader } from '../world/grant-supply.js';
 import { DOMAIN, UNCHAINED_DOMAIN } from '../world/names.js';
+
+/** What the costs of a call are listed as. */
+const NAMES: Readonly<Record<LogMode, string>> = {
+  chained: 'lane',
+  unchained: 'lane without chain',
+  none: 'lane without log',
+};
 
 /** The lane without RPC, in a process of its own together with its callers. */
 export class LaneSide {
@@ -13,19 +21,19 @@ export class LaneSide {
   constructor(
     private readonly world: BenchWorld,
     private readonly callers: number,
-    private readonly chain = true,
+    private readonly log: LogMode = 'chained',
   ) {
-    this.domainId = chain ? DOMAIN : UNCHAINED_DOMAIN;
+    this.domainId = log === 'chained' ? DOMAIN : UNCHAINED_DOMAIN;
     this.grants = new GrantLoader(world, this.domainId);
   }
 
   async measure(seconds: number): Promise<Measured> {
     const grants = await this.grants.forSeconds(seconds);
-    const { world, callers, chain, domainId } = this;
+    const { world, callers, log, domainId } = this;
     const events = world.events[domainId] ?? [];
-    const order = { kind: 'reserve', domainId, callers, seconds, grants, events, chain } as const;
+    const order = { kind: 'reserve', domainId, callers, seconds, grants, events, log } as const;
     const round = (): Promise<Measured> => world.lane.measure(order);
-    const name = chain ? 'lane' : 'lane without chain';
+    const name = NAMES[log];
     const measured = await world.costs.during(name, ['postgres'], 'its process', round);
     this.grants.note(measured);
     this.figures = measured.figures ?? {};
