@@ -41,8 +41,7 @@ export async function runBenchmark(options: BenchOptions): Promise<number> {
     });
   }
   try {
-    const result = await measureAll(options, undoing, progress);
-    const file = await write(result);
+    const [result, file] = await measureAll(options, undoing, progress);
     process.stdout.write(options.json ? `${JSON.stringify(result, null, 2)}\n` : `${tableOf(result)}\n`);
     process.stderr.write(`bench: written to ${file}.json and ${file}.svg\n`);
     return 0;
@@ -61,7 +60,16 @@ async function checkPgbench(ratios: readonly Ratio[]): Promise<void> {
   );
 }
 
-async function measureAll(options: BenchOptions, undoing: Undoing, progress: Progress): Promise<BenchResult> {
+/**
+ * What was measured is written after each ratio: one that fails later takes nothing along.
+ *
+ * @returns the run, and the path of what was written, without its ending
+ */
+async function measureAll(
+  options: BenchOptions,
+  undoing: Undoing,
+  progress: Progress,
+): Promise<[BenchResult, file: string]> {
   const plan = options.quick ? QUICK_PLAN : FULL_PLAN;
   const loadBefore = loadavg()[0] ?? 0;
   if (loadBefore > QUIET_LOAD)
@@ -73,14 +81,7 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
   const versions = await versionsOf(world.sql);
   const ratios: RatioResult[] = [];
   const blocked: BlockedRatio[] = [];
-  for (const [i, ratio] of options.ratios.entries()) {
-    const where = `${i + 1} of ${options.ratios.length}: ${ratio.id}`;
-    const result = await measureOne(ratio, where, world, plan, undoing, progress, versions);
-    if ('reason' in result) blocked.push(result);
-    else ratios.push(result);
-  }
-  progress.end();
-  return {
+  const soFar = async (): Promise<BenchResult> => ({
     benchmark: 'surety',
     started,
     finished: new Date().toISOString(),
@@ -96,7 +97,17 @@ async function measureAll(options: BenchOptions, undoing: Undoing, progress: Pro
     },
     ratios,
     blocked,
-  };
+  });
+  for (const [i, ratio] of options.ratios.entries()) {
+    const where = `${i + 1} of ${options.ratios.length}: ${ratio.id}`;
+    const result = await measureOne(ratio, where, world, plan, undoing, progress, versions);
+    if ('reason' in result) blocked.push(result);
+    else ratios.push(result);
+    await write(await soFar());
+  }
+  progress.end();
+  const whole = await soFar();
+  return [whole, await write(whole)];
 }
 
 async function measureOne(
