@@ -132,7 +132,7 @@ async function play(
     const files = layout.callers[spiffeId];
     if (!files) throw new Error(`no certificate of ${spiffeId}`);
     const key = kind === 'owner' ? layout.signingKeys[spiffeId]?.pem : undefined;
-    const start = (): Promise<RoleHandle> =>
+    const start = (): RoleHandle =>
       RoleHandle.start(name, spiffeId, {
         role: kind,
         target: listen,
@@ -141,7 +141,10 @@ async function play(
           ...(key === undefined ? {} : { signingKey: key }),
         },
       });
-    return undoing.begin(start, (handle) => handle.stop());
+    // Begun before it listens: a signal in between ends it too.
+    const handle = await undoing.begin(start, (begun) => begun.stop());
+    await handle.listening();
+    return handle;
   };
   await story.play({ domainId: DOMAIN, admin, ...channels, role, undoing }, timeline);
 }

@@ -26,7 +26,7 @@ import {
 } from '../support/e2e-world.js';
 import { OwnPki } from '../support/own-pki.js';
 import type { ServiceProcess } from '../support/service-process.js';
-import { shiftedClock } from '../support/shifted-clock.js';
+import { shiftedClock } from '../support/preloads.js';
 
 // style.md, 5: the store's clock judges. A process whose own clock is an hour off decides everything as another would.
 

@@ -1,5 +1,13 @@
 import { createHash, X509Certificate } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -7,7 +15,7 @@ import { SuretyError } from '../../src/cli/client/surety-error.js';
 import { type Step, Timeline } from '../../src/cli/demo/timeline.js';
 import { type CommandProcess, startCommand } from '../support/command-process.js';
 import { descendantsOf, type LivingProcess, processesNaming } from '../support/processes.js';
-import { shiftedClock } from '../support/shifted-clock.js';
+import { heldProcess, type Preload, preloads, shiftedClock } from '../support/preloads.js';
 
 // Issue "Effects end to end", 12: the story, told by processes with certificates of their own.
 
@@ -41,8 +49,12 @@ const STORY: readonly (readonly [actor: string, rpc: string, outcome: string])[]
 
 /** The temporary folder of a demo. As root, Postgres cannot enter it, and its data goes elsewhere: the harder case. */
 let temporary: string;
+/** While it is there, the last part of a demo waits before it begins, so that whoever looks does not come too late. */
+let held: string;
 beforeEach(() => {
   temporary = mkdtempSync(path.join(realpathSync(tmpdir()), 'surety-demo-test-'));
+  held = `${temporary}-held`;
+  writeFileSync(held, '');
 });
 const running = new Set<CommandProcess>();
 afterEach(async () => {
@@ -56,6 +68,7 @@ afterEach(async () => {
   }
   running.clear();
   rmSync(temporary, { recursive: true, force: true });
+  rmSync(held, { force: true });
 });
 
 function kill(pid: number): void {
@@ -66,11 +79,19 @@ function kill(pid: number): void {
   }
 }
 
-function startDemo(args: readonly string[], env: Readonly<Record<string, string>> = {}): CommandProcess {
-  const demo = startCommand(['demo', ...args], { TMPDIR: temporary, ...env });
+function startDemo(args: readonly string[], ...others: readonly Preload[]): CommandProcess {
+  const demo = startCommand(['demo', ...args], {
+    TMPDIR: temporary,
+    ...preloads(heldProcess('reconciler', held), ...others),
+  });
   running.add(demo);
   void demo.ended.then(() => running.delete(demo));
   return demo;
+}
+
+/** Lets the last part begin. */
+function goOn(): void {
+  rmSync(held);
 }
 
 /** Looks at the processes of a demo until its four parts are there. */
@@ -113,6 +134,7 @@ describe('surety demo', () => {
       [EXECUTOR_A, EXECUTOR_B, HARNESS, RECONCILER].sort(),
     );
     expect(new Set(certificates.map(({ fingerprint256 }) => fingerprint256)).size).toBe(4);
+    goOn();
 
     const { code, out, err } = await demo.ended;
     expect({ code, err }).toEqual({ code: 0, err: '' });
@@ -150,6 +172,7 @@ describe('surety demo', () => {
     const demo = startDemo(['--json'], shiftedClock(3_600_000, 'workload'));
     await expect.poll(() => readdirSync(temporary).length, { timeout: 60_000 }).toBe(1);
     const state = stateOf();
+    goOn();
     const { code, out, err } = await demo.ended;
     expect(code).toBe(1);
     const document = JSON.parse(out) as DemoDocument;

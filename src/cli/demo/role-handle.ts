@@ -18,6 +18,7 @@ const ANSWER_TIMEOUT_MS = 30_000;
 export class RoleHandle {
   private next = 1;
   private readonly waiting = new Map<number, (answer: RoleAnswer) => void>();
+  private readonly greeting: Promise<RoleAnswer>;
 
   private constructor(
     readonly name: string,
@@ -34,22 +35,27 @@ export class RoleHandle {
       }
       this.waiting.clear();
     });
+    this.greeting = this.answer(0);
   }
 
-  /** Starts the process and waits until it listens. */
-  static async start(
+  /** Starts the process. */
+  static start(
     name: string,
     spiffeId: string,
     input: { readonly role: RoleName; readonly target: string; readonly files: RoleFiles },
-  ): Promise<RoleHandle> {
+  ): RoleHandle {
     const main = new URL('./role-main.js', import.meta.url);
     const { certificate, key, roots, signingKey = '' } = input.files;
     const child = fork(main, [input.role, input.target, certificate, key, roots, signingKey], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
-    const handle = new RoleHandle(name, spiffeId, child);
-    await handle.answer(0);
-    return handle;
+    return new RoleHandle(name, spiffeId, child);
+  }
+
+  /** Waits until the process listens. @throws Error where it ended before, or says nothing */
+  async listening(): Promise<void> {
+    const greeting = await this.greeting;
+    if (!greeting.ok) throw new Error(greeting.message);
   }
 
   get pid(): number {
