@@ -33,6 +33,9 @@ export function measuredOf(
   };
 }
 
-export function perSecond({ calls, elapsedMs }: Pick<Measured, 'calls' | 'elapsedMs'>): number {
+/** How much was done in how long. */
+export type Rate = Pick<Measured, 'calls' | 'elapsedMs'>;
+
+export function perSecond({ calls, elapsedMs }: Rate): number {
   return (calls * 1000) / elapsedMs;
 }

@@ -1,4 +1,4 @@
-import { perSecond } from '../measure/measured.js';
+import { perSecond, type Rate } from '../measure/measured.js';
 import type { Pair } from '../measure/statistics.js';
 import { LOAD_CLIENT, measureStart, ReserveSide } from '../sides/grpc.js';
 import { BenchWorld } from '../world/bench-world.js';
@@ -39,31 +39,30 @@ export const b8Fresh: Ratio = {
       const world = await BenchWorld.open(own);
       const reserve = new ReserveSide(world, CALLERS, true);
       const rates: number[][] = [];
+      const byMinute: Record<string, number> = {};
       let started = 0;
       const begun = performance.now();
       for (let minute = 1; minute <= minutes; minute += 1) {
         await world.connect(REGISTRATION_MINUTES * MS_PER_MINUTE);
-        const slices: number[] = [];
+        const slices: Rate[] = [];
         const end = begun + minute * secondsPerMinute * 1000;
         for (let slice = SLICES; slice > 0; slice -= 1) {
           const seconds = Math.max(1, (end - performance.now()) / 1000 / slice) * HALF;
           const reserved = await reserve.measure(seconds);
           const starts = await measureStart(world, CALLERS, seconds);
           started += starts.calls;
-          slices.push(
-            perSecond({
-              calls: reserved.calls + starts.calls,
-              elapsedMs: reserved.elapsedMs + starts.elapsedMs,
-            }),
-          );
+          slices.push(together([reserved, starts]));
         }
-        rates.push(slices);
-        say(`minute ${minute} of ${minutes}, ${Math.round(slices.at(-1) ?? 0)} per second`);
+        rates.push(slices.map(perSecond));
+        const whole = Math.round(perSecond(together(slices)));
+        byMinute[`minute ${minute}: calls per second`] = whole;
+        say(`minute ${minute} of ${minutes}, ${whole} per second`);
       }
       await checkStoredEffects(world);
       const [early = [], late = []] = [rates[EARLY - 1], rates.at(-1)];
       const pairs: Pair[] = late.map((a, i) => ({ a, b: early[i] as number }));
       const figures = {
+        ...byMinute,
         ...(await nonceFigures(world)),
         started,
         reserved: world.reserved,
@@ -75,6 +74,14 @@ export const b8Fresh: Ratio = {
     }
   },
 };
+
+/** One measurement after the other, as if it had been one. */
+function together(parts: readonly Rate[]): Rate {
+  return {
+    calls: parts.reduce((sum, { calls }) => sum + calls, 0),
+    elapsedMs: parts.reduce((sum, { elapsedMs }) => sum + elapsedMs, 0),
+  };
+}
 
 /** How much of the nonces' table is still needed. */
 async function nonceFigures(world: BenchWorld): Promise<Record<string, number>> {

@@ -219,14 +219,10 @@ export class Lane {
     lockFirst: boolean,
   ): Promise<Attempt | Unanswered> {
     const lockStart = performance.now();
-    let lockedAt = lockStart;
-    const onLocked = (): void => {
-      lockedAt = performance.now();
-      this.parts.observer.headLocked(lockedAt - lockStart);
-    };
+    let lockWaitMs: number | undefined;
     if (lockFirst) {
       await lockDomain(connection, this.domainId);
-      onLocked();
+      lockWaitMs = performance.now() - lockStart;
       this.fill(batch);
     }
     const kinds = batch.map((item) => item.decision.kind);
@@ -235,7 +231,7 @@ export class Lane {
       reads: batch.map((item) => item.decision.reads(item.command)),
       codec: this.parts.codec,
       seen: this.seen,
-      ...(lockFirst ? { isLocked: true } : { onLocked }),
+      isLocked: lockFirst,
     });
     if (gathered.kind === 'absent') {
       this.onAbsent(this);
@@ -243,13 +239,15 @@ export class Lane {
     }
     if (gathered.kind === 'regressed') return done(this.failAll(batch, this.stop()), false);
     this.regressed = false;
+    lockWaitMs ??= Number(gathered.lockWait) / 1000;
+    this.parts.observer.headLocked(lockWaitMs);
     await this.parts.faults.hit('after-gather', kinds);
     const decideStart = performance.now();
     // Another replica was in between, and was waited for: what comes meanwhile is to go with the next batch.
     this.contended =
       this.seen !== undefined &&
       this.seen.seq !== gathered.set.head.seq &&
-      lockedAt - lockStart > decideStart - lockedAt;
+      lockWaitMs > decideStart - lockStart - lockWaitMs;
     const verdicts = decideAll(gathered.set, batch);
     const changes = gathered.set.changes();
     await this.parts.faults.hit('after-decide', kinds);

@@ -39,10 +39,14 @@ export interface Reads {
   readonly effects?: readonly string[];
   /**
    * Effect or its tombstone, its event with provenance record, grant, sink with its counters, reserving harness with owner
-   * and what it is counted by, pending-work entry, the executor's registration versions, and the output's provenance
-   * record with its parents and steps. Keys: effect ids.
+   * and what it is counted by, pending-work entry, and the output's provenance record with its parents and steps. Keys: effect
+   * ids.
    */
   readonly effectContext?: readonly string[];
+  /** All versions of the registration that executes an effect. Keys: effect ids, each also of `effectContext`. */
+  readonly effectExecutors?: readonly string[];
+  /** Who holds the key of an effect, live or archived. Keys: effect ids, each also of `effectContext`. */
+  readonly keysOfEffects?: readonly string[];
   /**
    * The effects of a sink that are UNKNOWN for longest: one more than the batch could settle, so that the oldest of those
    * that are left is always among them.

@@ -25,7 +25,13 @@ export interface SeenHead {
 
 /** What the gather flight found. */
 export type Gathered =
-  | { readonly kind: 'gathered'; readonly set: WorkingSet; readonly clock: Micros }
+  | {
+      readonly kind: 'gathered';
+      readonly set: WorkingSet;
+      readonly clock: Micros;
+      /** From the transaction's beginning to having the lock, as the store saw it. */
+      readonly lockWait: Micros;
+    }
   /** There is no such domain. */
   | { readonly kind: 'absent' }
   /** The head does not extend what this process has seen. */
@@ -37,10 +43,13 @@ const ROLLBACK: Statement = { name: 'rollback', text: 'ROLLBACK' };
 const LOCK_HEAD = `SELECT ${HEAD_COLUMNS} FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE`;
 /**
  * The service's state with the clock, the domain, and the entry that this process saw last. A statement of its own after the
- * lock: within the locking one the clock would be as old as the wait.
+ * lock: within the locking one the clock would be as old as the wait. How long that was is told by the store, since an answer
+ * in between, for this process to look at its own clock, costs both of them a system call.
  */
 const READ_STATE = `SELECT s.incarnation AS service_incarnation, s.audience, s.service_domain_id,
-  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + s.clock_offset AS now, d.*, e.chain_hash AS seen_hash
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + s.clock_offset AS now,
+  (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000000)::bigint AS lock_wait,
+  d.*, e.chain_hash AS seen_hash
   FROM service_state AS s CROSS JOIN (SELECT ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = $1) AS d
   LEFT JOIN (SELECT chain_hash FROM audit_entries WHERE domain_id = $1 AND seq = $2) AS e ON true`;
 /** What a batch reads before the rows that its commands name: head, state. */
@@ -71,17 +80,15 @@ export async function gatherBatch(
     reads: readonly Reads[];
     codec: AuditCodec;
     seen: SeenHead | undefined;
-    /** Told when the domain's lock is had. */
-    onLocked?: () => void;
     /** `lockDomain` has begun the transaction. */
     isLocked?: boolean;
   },
 ): Promise<Gathered> {
-  const { domainId, seen, onLocked } = input;
+  const { domainId, seen } = input;
   const plan = planGather(domainId, input.reads, { lock: true });
   const head: Statement[] = [
     ...(input.isLocked === true ? [] : [BEGIN]),
-    { name: 'lock_head', text: LOCK_HEAD, values: [domainId], ...(onLocked && { onAnswer: onLocked }) },
+    { name: 'lock_head', text: LOCK_HEAD, values: [domainId] },
     { name: 'read_state', text: READ_STATE, values: [domainId, String(seen?.seq ?? 0n)] },
   ];
   const answers = await answersOf(connection, [...head, ...plan.statements]);
@@ -119,7 +126,7 @@ function interpretGather(
     },
   });
   plan.fill(set, answers.slice(HEAD_READS));
-  return { kind: 'gathered', set, clock };
+  return { kind: 'gathered', set, clock, lockWait: state['lock_wait'] as bigint };
 }
 
 /** A restore raises the incarnation, and is then a new beginning; else what was seen must still be there. */

@@ -14,8 +14,6 @@ export interface Statement {
   readonly fields?: ReadonlyMap<string, string>;
   /** Its rows are lists of texts and nulls, in the order of the columns: for whoever does not want all of them decoded. */
   readonly raw?: true;
-  /** Told when it is answered, which within a flight is before the others are; not when it fails. */
-  readonly onAnswer?: () => void;
 }
 
 /** What one statement answered. */
@@ -125,7 +123,6 @@ export class Flight {
       writer.bind(name, values);
       if (!entry.columns) writer.describe();
       writer.execute();
-      if (statement.onAnswer) writer.flush();
     }
     writer.sync();
     return writer.take();
@@ -181,7 +178,6 @@ export class Flight {
     const value = { rows: this.rows, rowCount: Number.isNaN(rowCount) ? 0 : rowCount, command };
     this.rows = [];
     this.answers.push({ status: 'fulfilled', value });
-    this.statements[at]?.onAnswer?.();
   }
 
   handleEmptyQuery(): void {

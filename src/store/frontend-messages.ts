@@ -5,7 +5,6 @@ const PARSE = 0x50;
 const BIND = 0x42;
 const DESCRIBE = 0x44;
 const EXECUTE = 0x45;
-const FLUSH = 0x48;
 const SYNC = 0x53;
 const PORTAL = 0x50;
 
@@ -61,12 +60,6 @@ export class FrontendWriter {
     this.begin(EXECUTE);
     this.cstring('');
     this.int32(0);
-    this.end();
-  }
-
-  /** Has the server send what it has answered so far. */
-  flush(): void {
-    this.begin(FLUSH);
     this.end();
   }
 

@@ -87,24 +87,19 @@ export class Planner implements GatherPlan {
     this.step(statement, values, (set, rows) => loadRows(set, table, rows));
   }
 
-  /** Rows of several tables by one statement of `{alias AS table}` in the order of `tables`; what it did not find is null. */
-  joinedTables(name: string, tables: readonly TableName[], values: readonly Value[]): void {
+  /** Rows of several tables by one statement of `{alias AS table}` in the order of `found`; what it did not find is null. */
+  joinedTables(name: string, found: readonly Found[], values: readonly Value[]): void {
     this.step({ ...joinedStatement(name), raw: true }, values, (set, rows) => {
       const texts = rows as unknown as readonly (readonly (string | null)[])[];
-      for (const part of partsOf(name, tables)) loadParts(set, part, texts);
+      for (const part of partsOf(name, found)) loadParts(set, part, texts);
     });
   }
 
   /** Rows that stand under an index, by a joined statement. */
   indexed<I extends IndexName>(name: string, index: I, values: readonly Value[]): void {
-    const { table, keyOf: indexKey } = INDEXES[index];
-    const statement = { ...joinedStatement(name), fields: fieldsOf(table) };
+    const statement = { ...joinedStatement(name), fields: fieldsOf(INDEXES[index].table) };
     this.step(statement, values, (set, rows) => {
-      for (const raw of rows) {
-        const row = raw as unknown as Tables[IndexTable<I>];
-        const key = (indexKey as (row: Tables[IndexTable<I>]) => string | undefined)(row);
-        if (key !== undefined) set.loadIndexed(index, [key], row);
-      }
+      for (const row of rows) loadUnder(set, index, row as unknown as Tables[IndexTable<I>]);
     });
   }
 
@@ -118,9 +113,13 @@ export class Planner implements GatherPlan {
   }
 }
 
+/** Rows of a table in a statement that reads several, or rows that stand under an index. */
+type Found = TableName | { readonly under: IndexName };
+
 /** One table's columns in a statement that reads several. */
 interface Part {
   readonly table: TableName;
+  readonly under: IndexName | undefined;
   /** Where its first column stands. */
   readonly start: number;
   readonly columns: readonly {
@@ -134,21 +133,24 @@ interface Part {
 const partsByStatement = new Map<string, readonly Part[]>();
 
 /** What `{alias AS table}` of the tables, in this order, comes to in a statement. */
-function partsOf(statement: string, tables: readonly TableName[]): readonly Part[] {
+function partsOf(statement: string, found: readonly Found[]): readonly Part[] {
   let parts = partsByStatement.get(statement);
-  if (!parts) partsByStatement.set(statement, (parts = describeParts(tables)));
+  if (!parts) partsByStatement.set(statement, (parts = describeParts(found)));
   return parts;
 }
 
-function describeParts(tables: readonly TableName[]): Part[] {
+function describeParts(found: readonly Found[]): Part[] {
   let next = 0;
-  return tables.map((table) => {
+  return found.map((each) => {
+    const under = typeof each === 'string' ? undefined : each.under;
+    const table = typeof each === 'string' ? each : INDEXES[each.under].table;
     const types = TABLES[table].columns as Readonly<Record<string, ColumnType>>;
     const fields = Object.keys(types);
     const start = next;
     next += fields.length;
     return {
       table,
+      under,
       start,
       columns: fields.map((field) => ({ field, parse: parserOfType(types[field] as ColumnType) })),
       keys: (KEY_FIELDS[table] as readonly string[]).map((field) => fields.indexOf(field)),
@@ -158,7 +160,7 @@ function describeParts(tables: readonly TableName[]): Part[] {
 
 /** Rows of which each holds one of several tables. Many hold the same ones, which are decoded once. */
 function loadParts(set: WorkingSet, part: Part, rows: readonly (readonly (string | null)[])[]): void {
-  const { table, start, columns, keys } = part;
+  const { table, under, start, columns, keys } = part;
   const known = new Set<string>();
   for (const raw of rows) {
     const [first] = keys as readonly [number];
@@ -173,8 +175,16 @@ function loadParts(set: WorkingSet, part: Part, rows: readonly (readonly (string
       const text = raw[start + i] as string | null;
       row[field] = text === null || parse === undefined ? text : parse(text);
     }
-    set.loadRow(table, row as unknown as Tables[typeof table]);
+    const loaded = row as unknown as Tables[typeof table];
+    if (under === undefined) set.loadRow(table, loaded);
+    else loadUnder(set, under, loaded);
   }
+}
+
+/** A row that an index may be about. */
+function loadUnder(set: WorkingSet, name: IndexName, row: Tables[TableName]): void {
+  const key = (INDEXES[name].keyOf as (row: Tables[TableName]) => string | undefined)(row);
+  if (key !== undefined) set.loadIndexed(name, [key], row as Tables[IndexTable<typeof name>]);
 }
 
 /** Rows of a statement whose `fields` are the table's. */

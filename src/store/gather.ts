@@ -203,6 +203,7 @@ function planEffects(plan: Planner): void {
     });
   }
   plan.byKey('archives', single(plan.keys('archives')));
+  planRarely(plan);
   planIdentities(plan);
   planUnknown(plan, contexts.length);
   const bindings = plan.keys('unsettled');
@@ -253,9 +254,6 @@ function planContexts(plan: Planner, effectIds: readonly string[]): void {
   plan.joined('outputs_of_effects', 'provenance_records', ids);
   plan.indexed('output_steps_of_effects', 'stepsOfRecord', ids);
   plan.indexed('output_parents_of_effects', 'parentsOfRecord', ids);
-  plan.indexed('executor_versions_of_effects', 'versionsOfRegistration', ids);
-  plan.indexed('key_holders_of_effects', 'keyHolder', ids);
-  plan.indexed('tombstones_under_keys_of_effects', 'keyArchived', ids);
   plan.byKey('pending_work', single(effectIds));
   plan.mark((set) => effectIds.forEach((id) => markContext(set, id)));
 }
@@ -272,12 +270,34 @@ function markContext(set: WorkingSet, effectId: string): void {
   set.markKey('harnesses', [effect.harnessId]);
   set.markKey(effect.actorKind === 'principal' ? 'principals' : 'guests', [effect.actorId]);
   markRecord(set, 'tool_output', `effect-output:${effectId}`, 1n);
-  set.markIndex('keyHolder', [effect.sink, effect.keyDigest]);
-  if (effect.holdsKey) set.loadIndexed('keyHolder', [effect.sink, effect.keyDigest], effect);
-  set.markIndex('keyArchived', [effect.sink, effect.keyDigest]);
-  if (effect.executorRegistrationId !== null) {
-    set.markIndex('versionsOfRegistration', [effect.executorRegistrationId]);
+}
+
+/** What only some transitions look at. */
+function planRarely(plan: Planner): void {
+  const executed = plan.keys('effectExecutors');
+  if (executed.length > 0) {
+    plan.indexed('executor_versions_of_effects', 'versionsOfRegistration', [texts(executed)]);
+    plan.mark((set) => {
+      for (const effectId of executed) {
+        const registrationId = set.get('effects', effectId)?.executorRegistrationId ?? null;
+        if (registrationId !== null) set.markIndex('versionsOfRegistration', [registrationId]);
+      }
+    });
   }
+  const keyed = plan.keys('keysOfEffects');
+  if (keyed.length === 0) return;
+  plan.indexed('key_holders_of_effects', 'keyHolder', [texts(keyed)]);
+  plan.indexed('tombstones_under_keys_of_effects', 'keyArchived', [texts(keyed)]);
+  plan.mark((set) => {
+    for (const effectId of keyed) {
+      const effect = set.get('effects', effectId);
+      if (!effect) continue;
+      const key = [effect.sink, effect.keyDigest];
+      set.markIndex('keyHolder', key);
+      if (effect.holdsKey) set.loadIndexed('keyHolder', key, effect);
+      set.markIndex('keyArchived', key);
+    }
+  });
 }
 
 function markRecord(set: WorkingSet, objectType: string, objectId: string, version: bigint): void {
@@ -288,6 +308,20 @@ function markRecord(set: WorkingSet, objectType: string, objectId: string, versi
   set.markIndex('parentsOfRecord', [record.provenanceDigest]);
 }
 
+/** What `identities_with_audit` and `keys_with_audit` read. */
+const IDENTITY = [
+  { under: 'effectOfIdentity' },
+  { under: 'tombstoneOfIdentity' },
+  'audit_entries',
+  'audit_entries',
+] as const;
+const KEY = [
+  { under: 'keyHolder' },
+  { under: 'keySucceeded' },
+  { under: 'keyArchived' },
+  'audit_entries',
+] as const;
+
 function planIdentities(plan: Planner): void {
   const identities = plan.keys('effectIdentities');
   if (identities.length > 0) {
@@ -296,9 +330,7 @@ function planIdentities(plan: Planner): void {
       identities.map((key) => key.identityDigest),
     );
     const values = [texts(identities.map((key) => key.eventId)), digests];
-    plan.indexed('effects_of_identities', 'effectOfIdentity', values);
-    plan.indexed('tombstones_of_identities', 'tombstoneOfIdentity', [digests]);
-    plan.joined('audit_of_identities', 'audit_entries', values);
+    plan.joinedTables('identities_with_audit', IDENTITY, values);
     plan.mark((set) => {
       for (const { identityDigest: digest } of identities) {
         set.markIndex('effectOfIdentity', [digest]);
@@ -321,10 +353,7 @@ function planIdentities(plan: Planner): void {
       keys.map((key) => key.keyDigest),
     ),
   ];
-  plan.indexed('effects_holding_keys', 'keyHolder', values);
-  plan.joined('audit_of_key_holders', 'audit_entries', values);
-  plan.indexed('effects_succeeded_under_keys', 'keySucceeded', values);
-  plan.indexed('tombstones_under_keys', 'keyArchived', values);
+  plan.joinedTables('keys_with_audit', KEY, values);
   plan.mark((set) => {
     for (const key of keys) {
       set.markIndex('keySucceeded', [key.sink, key.keyDigest]);

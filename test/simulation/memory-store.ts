@@ -277,11 +277,18 @@ export const GATHER: Gathering = {
     load(store, set, 'harnesses', effect.harnessId);
     load(store, set, effect.actorKind === 'principal' ? 'principals' : 'guests', effect.actorId);
     loadRecord(store, set, 'tool_output', `effect-output:${id}`, 1n);
-    loadIndex(store, set, 'keyHolder', [effect.sink, effect.keyDigest]);
-    loadIndex(store, set, 'keyArchived', [effect.sink, effect.keyDigest], holderFirst);
-    if (effect.executorRegistrationId !== null) {
+  },
+  effectExecutors: (store, set, id: string) => {
+    const effect = store.get('effects', id);
+    if (effect?.executorRegistrationId != null) {
       loadIndex(store, set, 'versionsOfRegistration', [effect.executorRegistrationId]);
     }
+  },
+  keysOfEffects: (store, set, id: string) => {
+    const effect = store.get('effects', id);
+    if (!effect) return;
+    loadIndex(store, set, 'keyHolder', [effect.sink, effect.keyDigest]);
+    loadIndex(store, set, 'keyArchived', [effect.sink, effect.keyDigest], holderFirst);
   },
   effectIdentities: (store, set, { identityDigest: digest }: { identityDigest: Buffer }) => {
     for (const effect of loadIndex(store, set, 'effectOfIdentity', [digest]))

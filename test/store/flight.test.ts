@@ -92,14 +92,6 @@ describe('a flight', () => {
     }
     expect(await prepared()).toEqual([]);
   });
-
-  test('tells of a statement when it is answered, not when all are', async () => {
-    let told = 0;
-    const begun = performance.now();
-    const tell = { onAnswer: () => (told = performance.now() - begun) };
-    await fly(echo('a', tell), { text: 'SELECT pg_sleep(1)' });
-    expect(performance.now() - begun - told).toBeGreaterThan(900);
-  });
 });
 
 describe('a statement with a name', () => {

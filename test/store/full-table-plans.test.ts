@@ -85,13 +85,10 @@ const statements = [
 ];
 
 const exactIndexes = [
-  ['effects_of_identities', 'effects_identity_of_event'],
-  ['audit_of_identities', 'effects_identity_of_event'],
-  ['unsettled_of', 'effects_unsettled'],
-  ['effects_holding_keys', 'effects_key_holder'],
-  ['audit_of_key_holders', 'effects_key_holder'],
-  ['effects_succeeded_under_keys', 'effects_key_let_go'],
-  ['effect_contexts', 'effects_pkey'],
+  ['identities_with_audit', ['effects_identity_of_event']],
+  ['unsettled_of', ['effects_unsettled']],
+  ['keys_with_audit', ['effects_key_holder', 'effects_key_let_go']],
+  ['effect_contexts', ['effects_pkey']],
 ] as const;
 
 // Of two indexes that begin alike, and would seem to find as few rows, a plan takes the narrower: for as long as the other one
@@ -104,10 +101,10 @@ test('the exact index, also planned where there are a few hundred effects of man
   for (let rows = 20; rows <= 400; rows += 20) {
     for (const [table, columns] of growing) await copyRow(table, columns, rows - 19, rows);
     await world.admin.query('ANALYZE effects');
-    for (const [name, index] of exactIndexes) {
+    for (const [name, indexes] of exactIndexes) {
       const plan = await planOf(world.admin, gather.get(name) ?? '');
       const used = plan.flatMap((line) => /Index.* Scan.* using (effects_\w+)/.exec(line)?.[1] ?? []);
-      expect([rows, name, ...new Set(used)]).toEqual([rows, name, index]);
+      expect([rows, name, ...new Set(used)]).toEqual([rows, name, ...indexes]);
     }
   }
   for (const [table, columns] of Object.entries(COPIED)) {

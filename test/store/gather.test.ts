@@ -289,6 +289,8 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     proofKeys: ids('proof_keys', 'thumbprint'),
     effects: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
     effectContext: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
+    effectExecutors: ids('effects', 'effectId'),
+    keysOfEffects: [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')],
     effectIdentities: [
       ...effects.map(({ eventId, identityDigest }) => ({ eventId, identityDigest })),
       ...store.all('effect_tombstones').map(({ eventId, identityDigest }) => ({ eventId, identityDigest })),
@@ -408,6 +410,8 @@ describe('what is gathered', () => {
     'proofKeys',
     'effects',
     'effectContext',
+    'effectExecutors',
+    'keysOfEffects',
     'effectIdentities',
     'archives',
     'unsettled',
@@ -445,17 +449,25 @@ describe('what is gathered', () => {
     'boundedGrants',
   ] as const satisfies readonly (keyof Reads)[];
 
-  /** What the actor's read loads is named with what looks up its entitlements, as every decision does. */
-  function withActor(reads: Reads): Reads {
-    const spiffeIds = reads.entitlementsOfCaller?.map(({ spiffeId }) => spiffeId);
-    return spiffeIds ? { ...reads, callerHarness: [...spiffeIds, ...(reads.callerHarness ?? [])] } : reads;
+  /**
+   * As every decision does: what looks up an actor's entitlements is named with the actor's read, and what is about an
+   * effect with its context.
+   */
+  function withTheirs(reads: Reads): Reads {
+    const spiffeIds = reads.entitlementsOfCaller?.map(({ spiffeId }) => spiffeId) ?? [];
+    const effectIds = [...(reads.effectExecutors ?? []), ...(reads.keysOfEffects ?? [])];
+    return {
+      ...reads,
+      ...(spiffeIds.length > 0 ? { callerHarness: [...spiffeIds, ...(reads.callerHarness ?? [])] } : {}),
+      ...(effectIds.length > 0 ? { effectContext: [...effectIds, ...(reads.effectContext ?? [])] } : {}),
+    };
   }
 
   test.each(KINDS)('%s: each key alone, and all together', async (kind) => {
     const keys = everyKey()[kind] as readonly unknown[];
     expect(keys.length).toBeGreaterThan(0);
     const sample = keys.length > 30 ? keys.filter((_, i) => i % Math.ceil(keys.length / 30) === 0) : keys;
-    for (const reads of [...sample.map((key) => [key]), keys].map((some) => withActor({ [kind]: some }))) {
+    for (const reads of [...sample.map((key) => [key]), keys].map((some) => withTheirs({ [kind]: some }))) {
       expect(contents(await replica.reader.gather(DOMAIN, reads))).toEqual(contents(store.gather([reads])));
     }
   });
@@ -478,7 +490,7 @@ describe('what is gathered', () => {
     ) as fc.Arbitrary<Reads>;
     await fc.assert(
       fc.asyncProperty(fc.array(some, { minLength: 1, maxLength: 4 }), async (batch) => {
-        const all = batch.map(withActor);
+        const all = batch.map(withTheirs);
         const gathered = await gatherBatch(connection, {
           domainId: DOMAIN,
           reads: all,
@@ -495,7 +507,7 @@ describe('what is gathered', () => {
 
   test('is of its domain alone', async () => {
     const keys = everyKey();
-    const elsewhere = await replica.reader.gather(SERVICE_DOMAIN, withActor(keys));
+    const elsewhere = await replica.reader.gather(SERVICE_DOMAIN, withTheirs(keys));
     const { rows } = contents(elsewhere) as { rows: [string, [string, unknown][]][] };
     expect(rows.flatMap(([, byKey]) => byKey.filter(([, row]) => row !== undefined))).toEqual([]);
   });

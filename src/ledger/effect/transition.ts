@@ -1,6 +1,7 @@
 import { countSafetyCall, harnessActor } from '../admission/admit-call.js';
 import { accept, type Decision, type Outcome, refuse } from '../decision.js';
 import type { ProvenanceRow } from '../provenance/records.js';
+import type { Reads } from '../reads.js';
 import { type Refusal, refusal } from '../refusal.js';
 import type { Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
@@ -53,19 +54,21 @@ export function transition<K extends EvidenceKind>(
 ): Decision<TransitionCommand<K>, TransitionReply> {
   return {
     kind: `effect.${kind.rpc}`,
-    reads: readsOf,
+    reads: (command) => readsOf(kind, command),
     decide: (draft, command, now) => decide(draft, kind, command, advance, now),
     serializeBy: (command) => command.effectId,
   };
 }
 
-function readsOf(command: TransitionCommand) {
-  const { registrationId, nonce } = command.proof.statement;
+function readsOf({ rpc }: TransitionKind, { caller, effectId, proof }: TransitionCommand): Reads {
+  const { registrationId, nonce } = proof.statement;
   return {
-    callers: [command.caller.spiffeId],
-    effectContext: [command.effectId],
+    callers: [caller.spiffeId],
+    effectContext: [effectId],
+    ...(rpc === 'reconcile' ? { effectExecutors: [effectId] } : {}),
+    ...(rpc === 'acknowledge' ? { keysOfEffects: [effectId] } : {}),
     registrations: [registrationId],
-    transitionsOf: [command.effectId],
+    transitionsOf: [effectId],
     transitionNonces: [{ registrationId, nonceDigest: nonceDigest(nonce) }],
   };
 }

@@ -183,23 +183,17 @@ CROSS JOIN LATERAL (
 ) AS t
 WHERE NOT e.holds_key
 
--- name: effects_of_identities
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
-CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND event_id || '' = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS t
-
--- name: tombstones_of_identities
-SELECT t.* FROM unnest($2::bytea[]) AS k(identity_digest)
-CROSS JOIN LATERAL (
+-- Nothing is there for most of them: then there is no row.
+-- name: identities_with_audit
+SELECT {e AS effects}, {t AS effect_tombstones}, {l AS audit_entries}, {m AS audit_entries}
+FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
+LEFT JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND event_id || '' = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) AS e ON true
+LEFT JOIN LATERAL (
   SELECT * FROM effect_tombstones WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1
-) AS t
-
--- name: audit_of_identities
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(event_id, identity_digest)
-CROSS JOIN LATERAL (
-  (SELECT last_seq FROM effects WHERE domain_id = $1 AND event_id || '' = k.event_id AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1) UNION ALL
-  (SELECT last_seq FROM effect_tombstones WHERE domain_id = $1 AND identity_digest >= k.identity_digest AND identity_digest <= k.identity_digest ORDER BY identity_digest LIMIT 1)
-) AS e
-CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
+) AS t ON true
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS l ON true
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = t.last_seq LIMIT 1) AS m ON true
+WHERE e.effect_id IS NOT NULL OR t.effect_id IS NOT NULL
 
 -- name: unsettled_of
 SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(event_id, grant_id)
@@ -208,24 +202,22 @@ CROSS JOIN LATERAL (
     AND state IN ('PREPARED', 'EXECUTING', 'UNKNOWN') ORDER BY event_id, effect_id LIMIT 1
 ) AS t
 
--- name: effects_holding_keys
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
-CROSS JOIN LATERAL (
+-- Who holds a key, a success that let it go, the archived one that stands for it.
+-- name: keys_with_audit
+SELECT {h AS effects}, {s AS effects}, {t AS effect_tombstones}, {l AS audit_entries}
+FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
+LEFT JOIN LATERAL (
   SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND holds_key ORDER BY key_digest LIMIT 1
-) AS t
-
--- name: effects_succeeded_under_keys
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
-CROSS JOIN LATERAL (
+) AS h ON true
+LEFT JOIN LATERAL (
   SELECT * FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND state = 'SUCCEEDED' AND NOT holds_key ORDER BY key_digest LIMIT 1
-) AS t
-
--- name: tombstones_under_keys
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
-CROSS JOIN LATERAL (
+) AS s ON true
+LEFT JOIN LATERAL (
   SELECT * FROM effect_tombstones WHERE domain_id = $1 AND sink = k.sink AND key_digest = k.key_digest AND state = 'SUCCEEDED'
   ORDER BY holds_key DESC LIMIT 1
-) AS t
+) AS t ON true
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = h.last_seq LIMIT 1) AS l ON true
+WHERE h.effect_id IS NOT NULL OR s.effect_id IS NOT NULL OR t.effect_id IS NOT NULL
 
 -- name: tombstones_under_keys_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
@@ -234,13 +226,6 @@ CROSS JOIN LATERAL (
   SELECT * FROM effect_tombstones WHERE domain_id = $1 AND sink = e.sink AND key_digest = e.key_digest AND state = 'SUCCEEDED'
   ORDER BY holds_key DESC LIMIT 1
 ) AS t
-
--- name: audit_of_key_holders
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(sink, key_digest)
-CROSS JOIN LATERAL (
-  SELECT last_seq FROM effects WHERE domain_id = $1 AND sink = k.sink AND key_digest >= k.key_digest AND key_digest <= k.key_digest AND holds_key ORDER BY key_digest LIMIT 1
-) AS e
-CROSS JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS t
 
 -- name: transitions_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
