@@ -9,7 +9,7 @@ import { expectSound } from './store-invariants.js';
 // architecture.md: a domain is served by one transaction at a time, whatever the number of replicas. Those that wait for their
 // turn gather all that has come until then, so that a hot domain on several replicas does not pay for small batches.
 
-const LONG_MS = 500;
+const LONG_MS = 1_000;
 
 let world: EffectWorld;
 let other: Replica;
@@ -73,6 +73,20 @@ async function contend(): Promise<void> {
   await submitWhileHeld([waiting]);
   replica.tally.batches.length = 0;
 }
+
+test('a batch says how long it waited for its domain, also where it gathers behind the lock', async () => {
+  const [free, ...others] = (await calls(3)) as [Call, Call, Call];
+  await done(submit(replica, free));
+  await submitWhileHeld([others[0] as Call]);
+  await contend();
+  await submitWhileHeld([others[1] as Call]);
+  const waits = replica.tally.lockWaits;
+  expect(waits).toHaveLength(5);
+  expect(waits[0]).toBeGreaterThan(0);
+  // Held for longer, since this process asked for it: the store's clock and ours are of one machine.
+  expect([waits[1], waits[3], waits[4]].filter((ms) => (ms ?? 0) < LONG_MS)).toEqual([]);
+  expect((waits[0] as number) + (waits[2] as number)).toBeLessThan((waits[1] as number) + (waits[3] as number));
+});
 
 describe('a replica that others keep waiting', () => {
   test('takes what came while it waited into the batch that it waited for', async () => {

@@ -11,6 +11,8 @@ import type { TcpProxy } from '../support/tcp-proxy.js';
 export interface Tally extends LaneObserver {
   /** How many commands each batch held, in order. */
   readonly batches: number[];
+  /** How long each batch waited for its domain, in milliseconds. */
+  readonly lockWaits: number[];
   retries: number;
   unknownCommits: number;
   regressions: number;
@@ -21,10 +23,12 @@ export function tally(): Tally {
   const counts: Tally = {
     ...SILENT_OBSERVER,
     batches: [],
+    lockWaits: [],
     retries: 0,
     unknownCommits: 0,
     regressions: 0,
     batchDone: (size) => counts.batches.push(size),
+    headLocked: (ms) => counts.lockWaits.push(ms),
     retried: () => (counts.retries += 1),
     commitUnknown: () => (counts.unknownCommits += 1),
     regressed: () => (counts.regressions += 1),
