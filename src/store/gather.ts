@@ -189,10 +189,11 @@ function planEffects(plan: Planner): void {
   if (contexts.length > 0) planContexts(plan, contexts);
   // The contexts come with their effects.
   const others = effects.slice(contexts.length);
-  if (others.length > 0)
+  if (others.length > 0) {
     plan.joinedTables('effects_with_audit', ['effects', 'audit_entries'], [texts(others)]);
+    plan.joinedTables('tombstones_with_audit', ['effect_tombstones', 'audit_entries'], [texts(others)]);
+  }
   if (effects.length > 0) {
-    plan.joinedTables('tombstones_with_audit', ['effect_tombstones', 'audit_entries'], [texts(effects)]);
     plan.mark((set) => {
       for (const id of effects) {
         set.markKey('effects', [id]);
@@ -245,20 +246,21 @@ const EFFECT_CONTEXT = [
   'harnesses',
   'principals',
   'guests',
+  'pending_work',
+  'effect_tombstones',
   'audit_entries',
 ] as const;
 
 function planContexts(plan: Planner, effectIds: readonly string[]): void {
   const ids = [texts(effectIds)];
   plan.joinedTables('effect_contexts', EFFECT_CONTEXT, ids);
-  plan.joined('outputs_of_effects', 'provenance_records', ids);
-  plan.indexed('output_steps_of_effects', 'stepsOfRecord', ids);
+  plan.joinedTables('outputs_with_steps', ['provenance_records', { under: 'stepsOfRecord' }], ids);
   plan.indexed('output_parents_of_effects', 'parentsOfRecord', ids);
-  plan.byKey('pending_work', single(effectIds));
   plan.mark((set) => effectIds.forEach((id) => markContext(set, id)));
 }
 
 function markContext(set: WorkingSet, effectId: string): void {
+  set.markKey('pending_work', [effectId]);
   set.markKey('effects', [effectId]);
   const effect = set.get('effects', effectId);
   if (!effect) return;

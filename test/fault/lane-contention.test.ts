@@ -85,7 +85,9 @@ test('a batch says how long it waited for its domain, also where it gathers behi
   expect(waits[0]).toBeGreaterThan(0);
   // Held for longer, since this process asked for it: the store's clock and ours are of one machine.
   expect([waits[1], waits[3], waits[4]].filter((ms) => (ms ?? 0) < LONG_MS)).toEqual([]);
-  expect((waits[0] as number) + (waits[2] as number)).toBeLessThan((waits[1] as number) + (waits[3] as number));
+  expect((waits[0] as number) + (waits[2] as number)).toBeLessThan(
+    (waits[1] as number) + (waits[3] as number),
+  );
 });
 
 describe('a replica that others keep waiting', () => {

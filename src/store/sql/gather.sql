@@ -115,12 +115,16 @@ SELECT {e AS effect_tombstones}, {l AS audit_entries} FROM unnest($2::text[]) AS
 CROSS JOIN LATERAL (SELECT * FROM effect_tombstones WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
 LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS l ON true
 
--- An effect with all that its transitions rest on. Each column is named for its table.
+-- An effect with all that its transitions rest on, or what is left of one that was archived. Each column is named for its table.
 -- name: effect_contexts
 SELECT {e AS effects}, {v AS events}, {r AS provenance_records}, {g AS grants}, {s AS sinks}, {c AS sink_counters},
-  {a AS actor_counters}, {h AS harnesses}, {p AS principals}, {u AS guests}, {l AS audit_entries}
+  {a AS actor_counters}, {h AS harnesses}, {p AS principals}, {u AS guests}, {w AS pending_work}, {t AS effect_tombstones},
+  {l AS audit_entries}
 FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e
+LEFT JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS e ON true
+LEFT JOIN LATERAL (
+  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id AND e.effect_id IS NULL ORDER BY effect_id LIMIT 1
+) AS t ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE domain_id = $1 AND event_id = e.event_id LIMIT 1) AS v ON true
 LEFT JOIN LATERAL (
   SELECT * FROM provenance_records
@@ -134,26 +138,21 @@ LEFT JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor =
 LEFT JOIN LATERAL (SELECT * FROM harnesses WHERE domain_id = $1 AND harness_id = e.harness_id LIMIT 1) AS h ON true
 LEFT JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_id = e.actor_id AND e.actor_kind = 'principal' LIMIT 1) AS p ON true
 LEFT JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = e.actor_id AND e.actor_kind = 'guest' LIMIT 1) AS u ON true
-LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = e.last_seq LIMIT 1) AS l ON true
+LEFT JOIN LATERAL (
+  SELECT * FROM pending_work WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1
+) AS w ON true
+LEFT JOIN LATERAL (SELECT * FROM audit_entries WHERE domain_id = $1 AND seq = coalesce(e.last_seq, t.last_seq) LIMIT 1) AS l ON true
 
--- name: outputs_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+-- name: outputs_with_steps
+SELECT {r AS provenance_records}, {s AS provenance_steps} FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT * FROM provenance_records
   WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id >= 'effect-output:' || k.id AND object_id <= 'effect-output:' || k.id AND version = 1
   ORDER BY object_id LIMIT 1
-) AS t
-
--- name: output_steps_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (
-  SELECT provenance_digest FROM provenance_records
-  WHERE domain_id = $1 AND object_type = 'tool_output' AND object_id >= 'effect-output:' || k.id AND object_id <= 'effect-output:' || k.id AND version = 1
-  ORDER BY object_id LIMIT 1
-) AS p
-CROSS JOIN LATERAL (
-  SELECT * FROM provenance_steps WHERE domain_id = $1 AND provenance_digest = p.provenance_digest ORDER BY ordinal LIMIT 33
-) AS t
+) AS r
+LEFT JOIN LATERAL (
+  SELECT * FROM provenance_steps WHERE domain_id = $1 AND provenance_digest = r.provenance_digest ORDER BY ordinal LIMIT 33
+) AS s ON true
 
 -- name: output_parents_of_effects
 SELECT t.* FROM unnest($2::text[]) AS k(id)
