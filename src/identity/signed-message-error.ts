@@ -35,6 +35,8 @@ export class SignedMessageError extends Error {
     readonly rule: SignedMessageRule | '',
     /** Empty but with FIELD_INVALID; paths begin with the request's field. */
     readonly violations: readonly FieldViolation[],
+    /** Which of several messages of a request it is, for example `clearance_jws[1]`; undefined where there is but one. */
+    readonly field?: string,
   ) {
     super(message);
   }
@@ -46,6 +48,11 @@ export class SignedMessageError extends Error {
     detail: string,
   ): SignedMessageError {
     return new SignedMessageError(detail, reason, rule, []);
+  }
+
+  /** The same refusal, of the message that stands in this place of the request. */
+  at(field: string): SignedMessageError {
+    return new SignedMessageError(this.message, this.reason, this.rule, this.violations, field);
   }
 
   /** Refused for its content. */

@@ -200,7 +200,10 @@ export function refusalOf(error: unknown): Refusal | undefined {
     if (error.reason === 'FIELD_INVALID') {
       return refusal('FIELD_INVALID', error.message, { violations: error.violations });
     }
-    return refusal(error.reason, error.message, { metadata: { rule: error.rule } });
+    const { rule, field } = error;
+    return refusal(error.reason, error.message, {
+      metadata: { rule, ...(field === undefined ? {} : { field }) },
+    });
   }
   // Only reads come here with one: the lane answers for itself. A read that failed did nothing, whatever became of it.
   if (error instanceof StoreError && error.transient) {

@@ -219,10 +219,18 @@ describe('clearance', () => {
         await pair(review(d), scan(d, {}, olga)),
         'PROVENANCE_RULE_VIOLATED clearance_independence clearance_jws',
       ],
-      ['an unknown key', await pair(review(d, {}, stranger), scan(d)), 'CLEARANCE_INVALID key'],
-      ['another signature', await pair(broken(), scan(d)), 'CLEARANCE_INVALID signature'],
-      ['a statement signed as a command', await pair(asCommand, scan(d)), 'CLEARANCE_INVALID header'],
-      ['no JWS', ['x', await scan(d)], 'CLEARANCE_INVALID encoding'],
+      [
+        'an unknown key',
+        await pair(review(d, {}, stranger), scan(d)),
+        'CLEARANCE_INVALID key clearance_jws[0]',
+      ],
+      ['another signature', [await scan(d), await broken()], 'CLEARANCE_INVALID signature clearance_jws[1]'],
+      [
+        'a statement signed as a command',
+        await pair(asCommand, scan(d)),
+        'CLEARANCE_INVALID header clearance_jws[0]',
+      ],
+      ['no JWS', [await scan(d), 'x'], 'CLEARANCE_INVALID encoding clearance_jws[1]'],
       [
         'an approver of another domain',
         await pair(review(d, { approverSpiffeId: `spiffe://${GLOBEX}/owner/olga` }), scan(d)),
@@ -305,7 +313,7 @@ describe('clearance', () => {
     await put(RecordStatus.SUSPENDED, world.signingKey(OLGA));
     expect(await refusal(d)).toBe('CLEARANCE_INVALID approver clearance_jws[0]');
     await put(RecordStatus.ACTIVE, createSigningKey());
-    expect(await refusal(d)).toBe('CLEARANCE_INVALID key');
+    expect(await refusal(d)).toBe('CLEARANCE_INVALID key clearance_jws[0]');
     await put(RecordStatus.ACTIVE, world.signingKey(OLGA));
     expect((await harness.rpc.deriveRecord(d)).record?.tainted).toBe(false);
   });

@@ -20,7 +20,7 @@ const MAX_RECEIPT_ID_OCTETS = 128;
  * Verifies clearance receipts under registered keys, and reads them. Whose keys they are, and everything that the receipts
  * name, is compared in the transaction.
  *
- * @throws {SignedMessageError} CLEARANCE_INVALID
+ * @throws {SignedMessageError} CLEARANCE_INVALID, with the receipt that it is about
  * @throws {Refused} FIELD_INVALID with every violation of all receipts
  */
 export async function readClearances(
@@ -31,8 +31,8 @@ export async function readClearances(
   const violations = new Violations();
   const clearances: Clearance[] = [];
   for (const [index, token] of tokens.entries()) {
-    const within = violations.at(`${SIGNED_MESSAGES.clearance.field}[${index}]`);
-    const read = await verifyOne(reader, context.domainId, token, within);
+    const field = `${SIGNED_MESSAGES.clearance.field}[${index}]`;
+    const read = await verifyOne(reader, context.domainId, token, field, violations.at(field));
     if (read) clearances.push(read);
   }
   violations.throwIfAny();
@@ -44,6 +44,7 @@ async function verifyOne(
   reader: Pick<Reader, 'query'>,
   domainId: string,
   token: string,
+  field: string,
   violations: Violations,
 ): Promise<Clearance | undefined> {
   let signingKeyJwk = '';
@@ -56,9 +57,10 @@ async function verifyOne(
     });
     return clearanceOf(verified, signingKeyJwk, violations);
   } catch (error) {
-    if (!(error instanceof SignedMessageError) || error.reason !== 'FIELD_INVALID') throw error;
+    if (!(error instanceof SignedMessageError)) throw error;
+    if (error.reason !== 'FIELD_INVALID') throw error.at(field);
     const own = SIGNED_MESSAGES.clearance.field.length + 1;
-    for (const { field, rule } of error.violations) violations.refuse(field.slice(own), rule);
+    for (const broken of error.violations) violations.refuse(broken.field.slice(own), broken.rule);
     return undefined;
   }
 }

@@ -96,7 +96,8 @@ export enum Reason {
   /**
    * UNAUTHENTICATED. A clearance receipt is not accepted. Metadata: `rule`, which is one of `encoding`, `header`, `signature`,
    * `key` (not the approver's registered one), `approver` (not an active owner or operator), `binding` (it is for another
-   * transaction; `field` says in what), `validity` (outside of it, or longer than 24 h).
+   * transaction), `validity` (outside of it, or longer than 24 h); `field`, which of the receipts (`clearance_jws[1]`), with
+   * `binding` also in what it differs.
    *
    * @generated from enum value: REASON_CLEARANCE_INVALID = 19;
    */
