@@ -4,7 +4,7 @@ import type { MethodRow } from '../identity/method-table.js';
 import { type FieldViolation, type Reason, refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
 import type { Caller, CallerKind, Micros } from '../ledger/types.js';
-import type { CallerRegistry } from './caller-registry.js';
+import type { CallerRegistry, Standing } from './caller-registry.js';
 import type { RequestDomain } from './request-domain.js';
 
 export interface CallGateOptions {
@@ -59,15 +59,15 @@ export class CallGate {
   admitRemembered(admission: Admission): Admitted | undefined {
     const accepted = this.#authenticated(admission);
     const domainId = admission.domain.named ?? accepted.trustDomain;
-    const kind = this.#options.registry.remembered(accepted, domainId);
-    return kind === undefined ? undefined : admitted(admission, accepted, domainId, kind);
+    const standing = this.#options.registry.remembered(accepted, domainId);
+    return standing === undefined ? undefined : admitted(admission, accepted, domainId, standing);
   }
 
   /** @throws {Refused | CertificateRejected} */
   async admit(admission: Admission): Promise<Admitted> {
     const accepted = this.#authenticated(admission);
     const domainId = admission.domain.named ?? accepted.trustDomain;
-    return admitted(admission, accepted, domainId, await this.#kindOf(accepted, domainId, admission.row));
+    return admitted(admission, accepted, domainId, await this.#standingOf(accepted, domainId, admission.row));
   }
 
   #authenticated({ peer, row }: Admission): AcceptedPeer {
@@ -83,7 +83,8 @@ export class CallGate {
    * @throws {Refused | CertificateRejected} when the caller is no longer what it was admitted as
    */
   async readmit(peer: ConnectionPeer, row: MethodRow, { kind, domainId }: Admitted): Promise<void> {
-    if ((await this.#kindOf(this.authenticate(peer), domainId, row)) !== kind) throw unknownCaller();
+    const standing = await this.#standingOf(this.authenticate(peer), domainId, row);
+    if (!standing.includes(kind)) throw unknownCaller();
   }
 
   /** @throws {CertificateRejected} also when the certificate expired while the connection lived */
@@ -93,32 +94,35 @@ export class CallGate {
     return peer;
   }
 
-  async #kindOf(peer: AcceptedPeer, domainId: string, row: MethodRow): Promise<CallerKind> {
+  /** Never empty. */
+  async #standingOf(peer: AcceptedPeer, domainId: string, row: MethodRow): Promise<Standing> {
     // The lowest of the kinds: no row that is open to the service itself asks for more.
-    if (row.serviceItself === true && peer.spiffeId === this.#options.serviceSpiffeId) return 'auditor';
+    if (row.serviceItself === true && peer.spiffeId === this.#options.serviceSpiffeId) return ['auditor'];
     const { registry } = this.#options;
-    const kind = await registry.kindOf(peer, domainId);
-    if (kind !== undefined) return kind;
+    const standing = await registry.kindsOf(peer, domainId);
+    if (standing.length > 0) return standing;
     if (domainId === peer.trustDomain) throw unknownCaller();
-    const atHome = await registry.kindOf(peer, peer.trustDomain);
-    if (atHome === undefined) throw unknownCaller();
-    if (!row.kinds.has(atHome)) return atHome;
+    const atHome = await registry.kindsOf(peer, peer.trustDomain);
+    if (atHome.length === 0) throw unknownCaller();
+    if (!atHome.some((kind) => row.kinds.has(kind))) return atHome;
     // A caller that is known at home and nothing there: foreign and absent look alike.
     throw refused('NOT_VISIBLE', 'There is nothing here that the caller may see.');
   }
 }
 
-/** What a caller of a kind may call, and with what. */
+/** As what a caller may call the method, the strongest that its row is open to, and with what. */
 function admitted(
   { method, row, domain, violation }: Admission,
   accepted: AcceptedPeer,
   domainId: string,
-  kind: CallerKind,
+  standing: Standing,
 ): Admitted {
-  if (!row.kinds.has(kind)) {
-    throw refused('METHOD_NOT_ALLOWED', `${method} is not open to callers of the kind ${kind}.`, {
+  const kind = standing.find((one) => row.kinds.has(one));
+  if (kind === undefined) {
+    const known = standing[0] as CallerKind;
+    throw refused('METHOD_NOT_ALLOWED', `${method} is not open to callers of the kind ${known}.`, {
       method,
-      kind,
+      kind: known,
     });
   }
   const wrong = violation ?? domain.violation(kind);

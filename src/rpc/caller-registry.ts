@@ -13,14 +13,19 @@ export const REMEMBER_UNKNOWN_MS = 250;
 /** Domains that one connection may have in mind at a time; an operator names a few, a stranger may name many. */
 const MAX_DOMAINS_PER_CONNECTION = 16;
 
-/** What the registry says of a caller in a domain. `undefined`: nothing. */
-export type Standing = CallerKind | undefined;
+/**
+ * What the registry says of a caller in a domain, the strongest first; empty: nothing. Of a domain's own rows it is one kind.
+ * A platform operator's row counts beside it: nobody in a domain could otherwise be watched from above.
+ */
+export type Standing = readonly CallerKind[];
+
+const NOTHING: Standing = [];
 
 interface Remembered {
   until: number;
   readonly standing: Promise<Standing>;
   /** What was read, once it is there. */
-  kind: CallerKind | undefined;
+  known: Standing | undefined;
 }
 
 export interface CallerRegistryOptions {
@@ -34,7 +39,7 @@ export interface CallerRegistryOptions {
 }
 
 /**
- * (domain, SPIFFE ID) → kind, to choose the method's row (identity.md, Callers). Remembered per connection for a few
+ * (domain, SPIFFE ID) → kinds, to choose the method's row (identity.md, Callers). Remembered per connection for a few
  * seconds; it opens and closes methods and decides nothing else: the transaction reads the row again.
  */
 export class CallerRegistry {
@@ -47,19 +52,19 @@ export class CallerRegistry {
     this.#now = options.monotonicMs ?? (() => performance.now());
   }
 
-  /** What the peer is remembered as in a domain; undefined where `kindOf` has to be asked. */
-  remembered(peer: AcceptedPeer, domainId: string): CallerKind | undefined {
-    const known = this.#remembered.get(peer)?.get(domainId);
-    return known !== undefined && known.until > this.#now() ? known.kind : undefined;
+  /** What the peer is remembered as in a domain; undefined where `kindsOf` has to be asked. */
+  remembered(peer: AcceptedPeer, domainId: string): Standing | undefined {
+    const remembered = this.#remembered.get(peer)?.get(domainId);
+    return remembered !== undefined && remembered.until > this.#now() ? remembered.known : undefined;
   }
 
   /**
-   * What the peer is in a domain; undefined where it is nothing there, or there is no such domain.
+   * What the peer is in a domain; empty where it is nothing there, or there is no such domain.
    *
    * @param domainId a well-formed trust domain
    * @throws what the reader throws when the store is away
    */
-  kindOf(peer: AcceptedPeer, domainId: string): Promise<Standing> {
+  kindsOf(peer: AcceptedPeer, domainId: string): Promise<Standing> {
     const domains = this.#domainsOf(peer);
     const known = domains.get(domainId);
     if (known !== undefined && known.until > this.#now()) return known.standing;
@@ -67,12 +72,12 @@ export class CallerRegistry {
     if (domains.size >= MAX_DOMAINS_PER_CONNECTION) domains.delete(domains.keys().next().value as string);
     const standing = this.#read(peer, domainId);
     // Calls that come while it is read share the one reading.
-    const remembered: Remembered = { until: this.#now() + REMEMBER_MS, standing, kind: undefined };
+    const remembered: Remembered = { until: this.#now() + REMEMBER_MS, standing, known: undefined };
     domains.set(domainId, remembered);
     void standing.then(
-      (kind) => {
-        if (kind === undefined) remembered.until = this.#now() + REMEMBER_UNKNOWN_MS;
-        else remembered.kind = kind;
+      (kinds) => {
+        if (kinds.length === 0) remembered.until = this.#now() + REMEMBER_UNKNOWN_MS;
+        else remembered.known = kinds;
       },
       () => {
         if (domains.get(domainId) === remembered) domains.delete(domainId);
@@ -102,17 +107,29 @@ export class CallerRegistry {
     }
     // A platform operator may name a domain that is not there, and is told so by the method.
     const home = await reader.gather(serviceDomainId, { operators: ids });
-    if (home === undefined) return undefined;
+    if (home === undefined) return NOTHING;
     onStoreTime?.(home.now);
-    const operator = home.get('operators', peer.spiffeId);
-    return operatorKind(operator, domainId);
+    const kind = operatorKind(home.get('operators', peer.spiffeId), domainId);
+    return kind === undefined ? NOTHING : [kind];
   }
 }
 
+/**
+ * Both that the domain's own row says and that the platform's does: an administrator of the domain may enter a platform
+ * operator there as anything, also as revoked, and takes nothing from it.
+ */
 function standingIn(set: WorkingSet, peer: AcceptedPeer): Standing {
+  const own = ownKind(set, peer);
+  const platform = operatorKind(set.platformOperator(peer.spiffeId), set.domainId);
+  const byStrength = own === 'operator' ? [own, platform] : [platform, own];
+  return [...new Set(byStrength.filter((kind) => kind !== undefined))];
+}
+
+function ownKind(set: WorkingSet, peer: AcceptedPeer): CallerKind | undefined {
   const row = set.get('callers', peer.spiffeId);
-  if (row === undefined) return operatorKind(set.platformOperator(peer.spiffeId), set.domainId);
-  switch (row.kind) {
+  switch (row?.kind) {
+    case undefined:
+      return undefined;
     case 'operator':
     case 'auditor':
       return operatorKind(set.get('operators', peer.spiffeId), set.domainId);
@@ -128,7 +145,7 @@ function standingIn(set: WorkingSet, peer: AcceptedPeer): Standing {
 }
 
 /** An auditor is an operator whose only role is AUDITOR (authority.md, Records). */
-function operatorKind(operator: OperatorRow | undefined, domainId: string): Standing {
+function operatorKind(operator: OperatorRow | undefined, domainId: string): CallerKind | undefined {
   if (operator?.status !== 'active') return undefined;
   if (operator.scopeDomainId !== null && operator.scopeDomainId !== domainId) return undefined;
   return operator.roles.every((role) => role === 'AUDITOR') ? 'auditor' : 'operator';

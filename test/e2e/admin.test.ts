@@ -28,7 +28,7 @@ import { type LivingOperator, ReplicatedWorld } from '../support/replicated-worl
 
 // authority.md, Signed commands and Records: who may do what by a command, once, over the wire and on two replicas.
 
-const { ACTIVE } = RecordStatus;
+const { ACTIVE, SUSPENDED, REVOKED } = RecordStatus;
 const { ADMIN, REGISTRAR, FREEZER, AUDITOR } = OperatorRole;
 const MINUTE_MS = 60_000;
 
@@ -286,6 +286,30 @@ describe('who may command what', () => {
     expect(await outcome(narrow, newPrincipal(), GLOBEX)).toBe('CALLER_UNKNOWN');
     expect(await outcome(narrow, putOperator(narrow.spiffeId), SERVICE_DOMAIN)).toBe('CALLER_UNKNOWN');
     expect(await outcome(narrow, create, SERVICE_DOMAIN)).toBe('CALLER_UNKNOWN');
+  });
+
+  test('of the platform, whatever an administrator of a domain enters it there as', async () => {
+    const [annas] = anna.channels as [Channel];
+    const entered = async (roles: OperatorRole[], status: RecordStatus) => {
+      const operator = await living.newOperator([ADMIN]);
+      const local = putOperator(operator.spiffeId) as Mutation & { case: 'putOperator' };
+      Object.assign(local.value.operator as object, { roles, status });
+      await send(await signed(local, {}, anna.key), annas);
+      return outcome(operator, newPrincipal());
+    };
+    expect(await entered([AUDITOR], ACTIVE)).toBe('done');
+    expect(await entered([ADMIN], SUSPENDED)).toBe('done');
+    expect(await entered([ADMIN], REVOKED)).toBe('done');
+    const operator = await living.newOperator([ADMIN]);
+    const owner = {
+      spiffeId: operator.spiffeId,
+      signingKeyJwk: rootKey.publicKey.jwk,
+      sourceScopes: ['*'],
+      typeScopes: ['*'],
+      status: ACTIVE,
+    };
+    await send(await signed({ case: 'putOwner', value: { owner } }, {}, anna.key), annas);
+    expect(await outcome(operator, newPrincipal())).toBe('done');
   });
 
   test.each<[string, OperatorRole[], string, string, string]>([

@@ -87,6 +87,8 @@ export class FakeRegistry implements Reader {
     [CALLERS.operator, OPERATOR],
     [CALLERS.auditor, { ...OPERATOR, spiffeId: CALLERS.auditor, roles: ['AUDITOR'] }],
   ]);
+  /** Rows of acme.test's own. */
+  readonly operatorsOfAcme = new Map<string, OperatorRow>();
   readonly owners = new Map<string, OwnerRow>([
     [
       CALLERS.owner,
@@ -113,7 +115,7 @@ export class FakeRegistry implements Reader {
     const kinds = this.kinds.get(domainId);
     if (kinds === undefined) return undefined;
     const ids = [...(reads.callers ?? reads.operators ?? [])];
-    const here = domainId === SERVICE_DOMAIN ? ids : [];
+    const here = domainId === SERVICE_DOMAIN ? this.operators : this.operatorsOfAcme;
     return workingSet({
       domainId,
       now: this.now,
@@ -122,7 +124,7 @@ export class FakeRegistry implements Reader {
           const kind = kinds.get(spiffeId);
           return kind === undefined ? [] : [{ spiffeId, kind, refId: spiffeId }];
         }),
-        operators: here.flatMap((id) => this.operators.get(id) ?? []),
+        operators: ids.flatMap((id) => here.get(id) ?? []),
         owners: ids.flatMap((id) => (domainId === SERVICE_DOMAIN ? [] : (this.owners.get(id) ?? []))),
       },
       absent: {

@@ -174,6 +174,15 @@ describe('consuming a nonce (provenance-audit-replay.md, Replay nonces)', () => 
       expect(run(fresh({ row: null, operator: operator({ status: 'revoked' }) }))).toBe('CALLER_UNKNOWN');
     });
 
+    test('a platform operator may, whatever the domain enters it as', () => {
+      const revoked = { row: callerRow({ kind: 'owner' }), owner: owner({ status: 'revoked' }) };
+      expect(run(fresh({ ...revoked, operator: operator() }))).toEqual(CONSUMED);
+      const elsewhere = { caller: caller({ trustDomain: 'globex.test' }) };
+      expect(run(fresh({ row: callerRow({ kind: 'worker' }), operator: operator() }), elsewhere)).toEqual(
+        CONSUMED,
+      );
+    });
+
     test('nobody in a domain that is not active', () => {
       expect(run(fresh({ status: 'suspended' }))).toBe('DOMAIN_INACTIVE');
     });
