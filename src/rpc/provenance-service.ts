@@ -14,6 +14,7 @@ import {
 } from '../ledger/provenance/verify-reference.js';
 import { versionViolations } from '../ledger/provenance/version-form.js';
 import { bind, type CallContext, type HandlerTools, type ServiceBinding } from './handler.js';
+import { clearanceKeys } from './provenance/clearance-keys.js';
 import { readClearances } from './provenance/read-clearances.js';
 import { getLineage } from './provenance/get-lineage.js';
 import { listVersions } from './provenance/list-versions.js';
@@ -42,8 +43,8 @@ export function provenanceService(tools: HandlerTools): ServiceBinding {
     },
     deriveRecord: async (request, context) => {
       const content = readDerivation(request, context);
-      const clearances = await readClearances(tools.reader, context, request.clearanceJws);
-      const command = { ...content, clearances };
+      const keys = clearanceKeys(tools.reader, context.domainId, content);
+      const command = { ...content, clearances: await readClearances(request.clearanceJws, keys) };
       const reply = await replyOf(tools, context, deriveRecord, command);
       return { record: wireStored(context.domainId, reply), duplicate: reply.duplicate };
     },

@@ -315,7 +315,15 @@ describe('clearance', () => {
     await put(RecordStatus.ACTIVE, createSigningKey());
     expect(await refusal(d)).toBe('CLEARANCE_INVALID key clearance_jws[0]');
     await put(RecordStatus.ACTIVE, world.signingKey(OLGA));
-    expect((await harness.rpc.deriveRecord(d)).record?.tainted).toBe(false);
+    const first = await harness.rpc.deriveRecord(d);
+    expect(first.record?.tainted).toBe(false);
+    // What is recorded answers its repeat under the keys of then; nothing else goes by them.
+    await put(RecordStatus.ACTIVE, createSigningKey());
+    expect(await harness.rpc.deriveRecord(d)).toEqual({ ...first, duplicate: true });
+    const stored = { ...d, clearanceJws: [await review(d), d.clearanceJws?.[1] ?? ''] };
+    expect(await refusal(stored)).toBe('PROVENANCE_CONFLICT');
+    expect(await refusal(await cleared(fresh()))).toBe('CLEARANCE_INVALID key clearance_jws[0]');
+    await put(RecordStatus.ACTIVE, world.signingKey(OLGA));
   });
 
   test('the database keeps a record tainted that has no receipts, and never changes a receipt', async () => {

@@ -1,14 +1,12 @@
 import type { ClearanceStatement } from '../../gen/surety/provenance/v1/clearance_pb.js';
-import { parsePublicJwk } from '../../identity/jwk.js';
 import { SignedMessageError } from '../../identity/signed-message-error.js';
 import { SIGNED_MESSAGES } from '../../identity/signed-messages.js';
 import { type VerifiedMessage, verifyClearance } from '../../identity/verify-signed-message.js';
 import type { Clearance, ClearedTransaction } from '../../ledger/provenance/clearance.js';
 import { MAX_PARENTS } from '../../ledger/provenance/derivation.js';
-import type { Reader } from '../../store/reader.js';
-import type { CallContext } from '../handler.js';
 import { CLEARANCE_PURPOSES, DATA_CLASSES, readSinks } from '../provenance-codec.js';
 import { Violations } from '../validate.js';
+import type { FindKey } from './clearance-keys.js';
 import { MAX_VERSION, readObject } from './read-object.js';
 
 const MAX_SPIFFE_ID_OCTETS = 2048;
@@ -17,22 +15,19 @@ const MIN_RECEIPT_ID_OCTETS = 16;
 const MAX_RECEIPT_ID_OCTETS = 128;
 
 /**
- * Verifies clearance receipts under registered keys, and reads them. Whose keys they are, and everything that the receipts
- * name, is compared in the transaction.
+ * Verifies clearance receipts, and reads them. Whose keys they are, and everything that the receipts name, is compared in
+ * the transaction.
  *
+ * @param findKey see `clearanceKeys`
  * @throws {SignedMessageError} CLEARANCE_INVALID, with the receipt that it is about
  * @throws {Refused} FIELD_INVALID with every violation of all receipts
  */
-export async function readClearances(
-  reader: Pick<Reader, 'query'>,
-  context: Pick<CallContext, 'domainId'>,
-  tokens: readonly string[],
-): Promise<Clearance[]> {
+export async function readClearances(tokens: readonly string[], findKey: FindKey): Promise<Clearance[]> {
   const violations = new Violations();
   const clearances: Clearance[] = [];
   for (const [index, token] of tokens.entries()) {
     const field = `${SIGNED_MESSAGES.clearance.field}[${index}]`;
-    const read = await verifyOne(reader, context.domainId, token, field, violations.at(field));
+    const read = await verifyOne(token, findKey, field, violations.at(field));
     if (read) clearances.push(read);
   }
   violations.throwIfAny();
@@ -41,19 +36,17 @@ export async function readClearances(
 
 /** Undefined where the payload cannot be decoded; the violations then say why. */
 async function verifyOne(
-  reader: Pick<Reader, 'query'>,
-  domainId: string,
   token: string,
+  findKey: FindKey,
   field: string,
   violations: Violations,
 ): Promise<Clearance | undefined> {
   let signingKeyJwk = '';
   try {
     const verified = await verifyClearance(token, async (thumbprint) => {
-      const parameters = [domainId, thumbprint];
-      const [row] = await reader.query<{ signingKeyJwk: string }>('approver_signing_key', parameters);
-      signingKeyJwk = row?.signingKeyJwk ?? '';
-      return row && parsePublicJwk(signingKeyJwk).key;
+      const found = await findKey(thumbprint);
+      signingKeyJwk = found?.jwk ?? '';
+      return found?.key;
     });
     return clearanceOf(verified, signingKeyJwk, violations);
   } catch (error) {

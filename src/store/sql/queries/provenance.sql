@@ -70,3 +70,16 @@ UNION ALL
 SELECT signing_key_jwk FROM operators
 WHERE domain_id IN ($1, (SELECT service_domain_id FROM service_state)) AND signing_key_thumbprint = $2
 LIMIT 1
+
+-- name: receipt_signing_key
+-- The key with a thumbprint ($5) under which a receipt of a version ($2 to $4) verified, as it is kept beside the receipt.
+SELECT c.signing_key_jwk
+FROM (
+  SELECT provenance_digest FROM provenance_records
+  WHERE domain_id = $1 AND object_type = $2 AND object_id = $3 AND version = $4::bigint ORDER BY version LIMIT 1
+) AS r
+CROSS JOIN LATERAL (
+  SELECT signing_key_jwk FROM clearance_receipts
+  WHERE domain_id = $1 AND provenance_digest = r.provenance_digest AND signing_key_thumbprint = $5
+  ORDER BY signing_key_thumbprint LIMIT 1
+) AS c
