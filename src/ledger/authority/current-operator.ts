@@ -4,12 +4,14 @@ import type { Caller, OperatorRole } from '../types.js';
 import type { Draft } from '../working-set.js';
 import type { OperatorRow } from './records.js';
 
-/** An operator who signs a command: what its rows let it do in the domain, taken together. */
+/**
+ * An operator who signs a command, by those of its rows that let it: a row that has none of the command's roles says nothing
+ * of it. Who may only freeze from above, and is an administrator here, administers here alone.
+ */
 export interface CurrentOperator {
-  readonly roles: ReadonlySet<OperatorRole>;
-  /** Has a row in the service's own domain that covers this one. */
+  /** By a row in the service's own domain that covers this one. */
   readonly platform: boolean;
-  /** Has a row in the service's own domain that covers every domain. */
+  /** By a row in the service's own domain that covers every domain. */
   readonly everywhere: boolean;
 }
 
@@ -21,11 +23,16 @@ export function operatorReads(spiffeId: string): Reads {
 }
 
 /**
- * Whether the peer is an active operator whose registered key is the one that signed, and what it may do in this domain
- * (authority.md, Records and Bootstrap): by its row in the domain, and by its row in the service's own domain, which
- * covers every domain unless it names one.
+ * Whether the peer is an active operator whose registered key is the one that signed, and may in this domain what takes one
+ * of the roles (authority.md, Records and Bootstrap): by its row in the domain, or by its row in the service's own domain,
+ * which covers every domain unless it names one.
  */
-export function currentOperator(draft: Draft, caller: Caller, keyThumbprint: string): OperatorResult {
+export function currentOperator(
+  draft: Draft,
+  caller: Caller,
+  keyThumbprint: string,
+  roles: readonly OperatorRole[],
+): OperatorResult {
   const signature = (rule: string): OperatorResult => {
     const message = 'The signer is not an active operator whose key signed the command.';
     return { refused: refusal('COMMAND_SIGNATURE_INVALID', message, { metadata: { rule } }) };
@@ -43,15 +50,14 @@ export function currentOperator(draft: Draft, caller: Caller, keyThumbprint: str
   const signing = active.filter((row) => row.signingKeyThumbprint === keyThumbprint);
   if (signing.length === 0) return signature('key');
   const covering = signing.filter(
-    (row) => row.scopeDomainId === null || row.scopeDomainId === draft.domainId,
+    (row) =>
+      (row.scopeDomainId === null || row.scopeDomainId === draft.domainId) &&
+      row.roles.some((role) => roles.includes(role)),
   );
   if (covering.length === 0) return { refused: roleMissing() };
+  const fromAbove = covering.find((row) => row === platform);
   return {
-    operator: {
-      roles: new Set(covering.flatMap((row) => row.roles)),
-      platform: platform !== undefined && covering.includes(platform),
-      everywhere: platform !== undefined && covering.includes(platform) && platform.scopeDomainId === null,
-    },
+    operator: { platform: fromAbove !== undefined, everywhere: fromAbove?.scopeDomainId === null },
   };
 }
 

@@ -6,7 +6,7 @@ import { refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
 import { type Caller, type Digest, type Micros, SECOND } from '../types.js';
 import type { Draft } from '../working-set.js';
-import { type CurrentOperator, currentOperator, operatorReads, roleMissing } from './current-operator.js';
+import { type CurrentOperator, currentOperator, operatorReads } from './current-operator.js';
 import { type MutationContext, requireCurrent } from './mutation-rule.js';
 import { type Mutation, ruleOf } from './mutations.js';
 import type { AdminCommandRow } from './records.js';
@@ -82,11 +82,10 @@ export const executeCommand: Decision<ExecuteCommand, ExecutedCommand> = {
 
 /** The signer, with a role that covers the mutation; a domain that is suspended is administered from above only. */
 function requireSigner(draft: Draft, command: ExecuteCommand): CurrentOperator {
-  const result = currentOperator(draft, command.caller, command.keyThumbprint);
+  const { roles } = ruleOf(command.mutation);
+  const result = currentOperator(draft, command.caller, command.keyThumbprint, roles);
   if ('refused' in result) throw new Refused(result.refused);
   const { operator } = result;
-  const { roles } = ruleOf(command.mutation);
-  if (!roles.some((role) => operator.roles.has(role))) throw new Refused(roleMissing());
   if (draft.domain.status !== 'active' && !operator.platform) {
     throw new Refused(refusal('DOMAIN_INACTIVE', 'The domain is not active.'));
   }

@@ -92,11 +92,11 @@ function callerRefusal(draft: Draft, caller: Caller): Refusal | undefined {
 
 function isKnown(draft: Draft, caller: Caller): boolean {
   if (caller.notAfter <= draft.now) return false;
-  // Also where the domain's own row of a platform operator says something else.
-  if ('operator' in currentReader(draft, caller, ['operator', 'auditor'])) return true;
   const row = draft.get('callers', caller.spiffeId);
-  if (row && OF_ITS_OWN_DOMAIN.has(row.kind)) return caller.trustDomain === draft.domainId;
-  return row?.kind === 'owner' && draft.get('owners', caller.spiffeId)?.status === 'active';
+  if (row && OF_ITS_OWN_DOMAIN.has(row.kind) && caller.trustDomain === draft.domainId) return true;
+  if (row?.kind === 'owner' && draft.get('owners', caller.spiffeId)?.status === 'active') return true;
+  // Also where the domain's own row of a platform operator says something else.
+  return 'operator' in currentReader(draft, caller, ['operator', 'auditor']);
 }
 
 /** What was spent between the backup and the restore is not known; until an operator says so, every nonce may be spent. */

@@ -191,13 +191,35 @@ describe('who may administer (authority.md, Bootstrap)', () => {
     expect(reasonOf(world, paula)).toBe('COMMAND_SIGNATURE_INVALID');
   });
 
-  it('takes the roles of both rows together, and the key of the row that it takes', () => {
+  it('takes what either row lets it do, and the key of the row that it takes', () => {
     const world = localWorld({ spiffeId: ROOT, roles: ['FREEZER'] });
     const freeze: Mutation = { kind: 'set_freeze', sink: undefined, frozen: true };
     world.platformOperators.set(ROOT, operatorRow({ roles: ['AUDITOR'] }));
     expect(reasonOf(world, freeze, { keyThumbprint: 'anna-key' })).toBe('done');
     expect(reasonOf(world, freeze)).toBe('ROLE_MISSING');
     expect(reasonOf(world, paula, { keyThumbprint: 'anna-key' })).toBe('ROLE_MISSING');
+  });
+
+  it('from above only by a row of the service that itself has a role for it', () => {
+    // An administrator of this domain who may only freeze in all of them, both with one key.
+    const world = localWorld();
+    const above = (roles: readonly OperatorRole[]) =>
+      world.platformOperators.set(
+        local,
+        operatorRow({ spiffeId: local, signingKeyThumbprint: 'anna-key', roles }),
+      );
+    const share: Mutation = { kind: 'set_share', requestsPerMinute: 1_000 };
+    const resume: Mutation = { kind: 'update_domain', status: 'active', allowStanding: false };
+    const freeze: Mutation = { kind: 'set_freeze', sink: undefined, frozen: true };
+    above(['FREEZER']);
+    expect(reasonOf(world, paula, asAnna)).toBe('done');
+    expect(reasonOf(world, share, asAnna)).toBe('ROLE_MISSING');
+    world.domain = { ...world.domain, status: 'suspended' };
+    expect(reasonOf(world, resume, asAnna)).toBe('DOMAIN_INACTIVE');
+    expect(reasonOf(world, freeze, asAnna)).toBe('done');
+    above(['FREEZER', 'ADMIN']);
+    expect(reasonOf(world, share, asAnna)).toBe('done');
+    expect(reasonOf(world, resume, asAnna)).toBe('done');
   });
 
   it('only from above where the domain is suspended', () => {
