@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { readConfiguration } from '../config/configuration.js';
 import { auditCodec } from '../lane/audit-codec.js';
@@ -11,8 +12,14 @@ import { Refused } from '../ledger/run-decision.js';
 import { newId } from '../rpc/new-id.js';
 import { ConnectionPool } from '../store/connection-pool.js';
 import { PgReader } from '../store/pg-reader.js';
-import { beginIncarnation, type RestoreState, readRestoreState } from '../store/restore.js';
+import { beginIncarnation, RestoreRefused, type RestoreState, readRestoreState } from '../store/restore.js';
 import { EXIT_FAILED, UsageError } from './failure.js';
+import {
+  type ChoiceTools,
+  chooseIncarnation,
+  incarnationOf,
+  timeText,
+} from './restore/choose-incarnation.js';
 import {
   jsonReport,
   type RestoreCounts,
@@ -38,6 +45,9 @@ PREPARED may have been done since. So, with SURETY_MIGRATION_URL (or SURETY_DATA
 Stop all services first: it refuses while it sees one connected. The schema must be this program's; surety migrate
 brings an older one up to date. Leaving the freeze is an operator's decision, domain by domain; docs/restore.md says how.
 
+Before it changes anything it waits, for three minutes at most, and says for how long: until nothing that is brought back
+from the same backup later can begin the same incarnation. Never let two of them run at once on two copies of a backup.
+
 It is safe to run it again, at any time: that is another restore, with another incarnation. If it was interrupted, nothing
 can start, cancel or expire what it has not come to yet, and --resume goes on where it was.
 
@@ -46,11 +56,6 @@ can start, cancel or expire what it has not come to yet, and --resume goes on wh
   --resume         goes on with a restore that was interrupted, in the incarnation that it has begun. Only on the very
                    database on which it was interrupted: one that was brought back once more needs a restore of its own
   --while-serving  goes on although services are connected; they notice by themselves`;
-
-/** A restore that is not to be begun; nothing was changed. */
-class RestoreRefused extends Error {
-  override readonly name = 'RestoreRefused';
-}
 
 /** Connections: the lane of one domain at a time, and the walk. */
 const CONNECTIONS = 2;
@@ -81,7 +86,11 @@ export async function restoreCommand(args: readonly string[]): Promise<number> {
   if (resume && state.incarnation === 1n) throw new RestoreRefused('There is no restore to go on with.');
   if (!dryRun && !resume && !whileServing) refuseWhileServing(state);
   const report = (json ? jsonReport : textReport)(writeLine, dryRun);
-  const incarnation = dryRun ? state.nextIncarnation : resume ? state.incarnation : await begin(url);
+  const incarnation = dryRun
+    ? incarnationOf(state)
+    : resume
+      ? state.incarnation
+      : await begin(url, state, whileServing);
   await report.begun(incarnation);
   const counts = await walk({ url, incarnation, fault, dryRun, report }).catch((error: unknown) => {
     if (!dryRun) process.stderr.write(interrupted(incarnation));
@@ -98,9 +107,26 @@ function refuseWhileServing({ services }: RestoreState): void {
   );
 }
 
-async function begin(url: string): Promise<bigint> {
+const onWait: ChoiceTools['onWait'] = ({ incarnation, until, ms }) => {
+  process.stderr.write(
+    `surety restore: waits ${Math.ceil(ms / 1000)} s, until ${timeText(until)} by the database's clock: from then on no ` +
+      `other restore from the same backup can begin incarnation ${incarnation} too. Nothing is changed before; start no ` +
+      'service.\n',
+  );
+};
+
+/** The clock of a test database can be set to any time, so that waiting for it would make nothing sure. */
+function choose(url: string, state: RestoreState): bigint | Promise<bigint> {
+  if (state.testDatabase) return incarnationOf(state);
+  return chooseIncarnation({ readState: () => readRestoreState(url), sleep, onWait });
+}
+
+async function begin(url: string, state: RestoreState, whileServing: boolean): Promise<bigint> {
+  const incarnation = await choose(url, state);
+  // Somebody may have started a service while it waited.
+  if (!whileServing) refuseWhileServing(await readRestoreState(url));
   try {
-    const { incarnation } = await beginIncarnation({ url, codec: auditCodec, commandId: newId('restore') });
+    await beginIncarnation({ url, codec: auditCodec, commandId: newId('restore'), incarnation });
     return incarnation;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;

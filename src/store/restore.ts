@@ -1,7 +1,8 @@
 import pg from 'pg';
 import type { AuditCodec } from '../ledger/audit/records.js';
+import { endOfPeriod, nextIncarnation } from '../ledger/authority/incarnation.js';
 import type { DomainRow } from '../ledger/authority/records.js';
-import { nextIncarnation, restoreDomain } from '../ledger/authority/restore-domain.js';
+import { restoreDomain } from '../ledger/authority/restore-domain.js';
 import { refusal } from '../ledger/refusal.js';
 import { Refused, runDecision } from '../ledger/run-decision.js';
 import type { Micros } from '../ledger/types.js';
@@ -21,13 +22,17 @@ export interface RestoreInput {
   readonly codec: AuditCodec;
   /** Minted by the caller, for the log. */
   readonly commandId: string;
+  /** {@link RestoreState.nextIncarnation} of some time ago: its period has to be over. */
+  readonly incarnation: bigint;
 }
 
 /** What the store says of itself before a restore, or between two. */
 export interface RestoreState {
   readonly incarnation: bigint;
-  /** The one that a restore would begin now. */
-  readonly nextIncarnation: bigint;
+  /** The one that a restore begins that is called for now; undefined where none is left. */
+  readonly nextIncarnation: bigint | undefined;
+  /** The store's clock. */
+  readonly now: Micros;
   /** Whether `surety migrate --test` has marked it. */
   readonly testDatabase: boolean;
   /** Connections of services to the same database, as far as the server shows them. */
@@ -40,8 +45,14 @@ export interface BegunIncarnation {
   readonly domains: number;
 }
 
+/** A restore that is not to be begun; nothing was changed. Its message is for the person who called for it. */
+export class RestoreRefused extends Error {
+  override readonly name = 'RestoreRefused';
+}
+
 interface StateRow {
   readonly incarnation: bigint;
+  readonly test_database: boolean;
   readonly audience: string | null;
   readonly service_domain_id: string | null;
   readonly now: Micros;
@@ -65,7 +76,7 @@ const READ_HEADS = `SELECT domain_id, ${HEAD_COLUMNS} FROM domain_heads
   WHERE domain_id > $1 ORDER BY domain_id LIMIT ${DOMAINS_PER_PAGE}`;
 const READ_DOMAINS = `SELECT domain_id, ${DOMAIN_COLUMNS} FROM domains WHERE domain_id = ANY ($1)`;
 const READ_CLOCK = 'SELECT surety_now() AS now';
-const LOCK_STATE = `SELECT incarnation, audience, service_domain_id,
+const LOCK_STATE = `SELECT incarnation, test_database, audience, service_domain_id,
   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock_offset AS now FROM service_state FOR UPDATE`;
 const RAISE = 'UPDATE service_state SET incarnation = $1';
 
@@ -82,7 +93,7 @@ export async function readRestoreState(url: string): Promise<RestoreState> {
     if (row === undefined) throw lostState();
     const { incarnation, now, services } = row;
     const next = nextIncarnation(incarnation, now);
-    return { incarnation, nextIncarnation: next, testDatabase: row.test_database, services };
+    return { incarnation, nextIncarnation: next, now, testDatabase: row.test_database, services };
   });
 }
 
@@ -94,6 +105,7 @@ export async function readRestoreState(url: string): Promise<RestoreState> {
  * them.
  *
  * @throws {Refused} STORE_REGRESSED where the clock stands too far behind a domain's last time; nothing was changed
+ * @throws {RestoreRefused} where the incarnation is not to be begun, or not yet; nothing was changed
  * @throws MigrationError where the database does not answer
  */
 export async function beginIncarnation(input: RestoreInput): Promise<BegunIncarnation> {
@@ -104,8 +116,9 @@ export async function beginIncarnation(input: RestoreInput): Promise<BegunIncarn
     await client.query(LOCK_HEADS);
     const [state] = (await client.query(LOCK_STATE)).rows as StateRow[];
     if (state === undefined) throw lostState();
+    refuseToBegin(state, input.incarnation);
     const facts: StoreFacts = {
-      incarnation: nextIncarnation(state.incarnation, state.now),
+      incarnation: input.incarnation,
       audience: state.audience ?? '',
       serviceDomainId: state.service_domain_id ?? '',
     };
@@ -121,6 +134,23 @@ export async function beginIncarnation(input: RestoreInput): Promise<BegunIncarn
     await client.query('COMMIT');
     return { incarnation: facts.incarnation, domains };
   });
+}
+
+/**
+ * Under the locks: no restore that begins later chooses this incarnation, and none that began earlier has it. A test database
+ * may be brought to any time, and is not waited for.
+ */
+function refuseToBegin(state: StateRow, incarnation: bigint): void {
+  if (state.incarnation >= incarnation) {
+    throw new RestoreRefused(
+      `Another restore has begun incarnation ${state.incarnation} meanwhile. This one has changed nothing.`,
+    );
+  }
+  if (!state.test_database && state.now < endOfPeriod(incarnation)) {
+    throw new RestoreRefused(
+      `The database's clock has gone back: the period of incarnation ${incarnation} is not over yet. Nothing was changed.`,
+    );
+  }
 }
 
 /** @returns the domains that were changed, in order */
@@ -174,7 +204,7 @@ async function onConnection<T>(url: string, work: (client: pg.Client) => Promise
     await client.connect();
     return await work(client);
   } catch (error) {
-    throw error instanceof Refused ? error : failureOf(error);
+    throw error instanceof Refused || error instanceof RestoreRefused ? error : failureOf(error);
   } finally {
     // What was not committed goes with the connection.
     await client.end().catch(() => {});

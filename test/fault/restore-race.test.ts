@@ -7,7 +7,7 @@ import { auditCodec } from '../../src/lane/audit-codec.js';
 import { restoreEffects } from '../../src/lane/restore-effects.js';
 import { firstDomain } from '../../src/ledger/authority/bootstrap-domain.js';
 import { insertDomain, insertHead } from '../../src/store/domain-statements.js';
-import { beginIncarnation } from '../../src/store/restore.js';
+import { beginIncarnation, RestoreRefused, readRestoreState } from '../../src/store/restore.js';
 import {
   DOMAIN,
   type EffectWorld,
@@ -64,12 +64,18 @@ async function entries(of: (incarnation: bigint) => boolean): Promise<AuditEntry
     .filter(({ incarnation }) => of(incarnation));
 }
 
-async function restore(): Promise<string[]> {
-  const { incarnation } = await beginIncarnation({
-    url: world.database.url,
-    codec: auditCodec,
-    commandId: freshId('restore'),
-  });
+/** The one that a restore would begin now. */
+async function chosen(): Promise<bigint> {
+  return (await readRestoreState(world.database.url)).nextIncarnation as bigint;
+}
+
+async function begin(incarnation: bigint): Promise<void> {
+  const commandId = freshId('restore');
+  await beginIncarnation({ url: world.database.url, codec: auditCodec, commandId, incarnation });
+}
+
+/** @returns the effects that it has moved */
+async function move(incarnation: bigint): Promise<string[]> {
   const replica = world.replica();
   const moved: string[] = [];
   const parts = { commands: replica.lanes, reader: replica.reader, newId: freshId, incarnation, pageSize: 2 };
@@ -79,10 +85,18 @@ async function restore(): Promise<string[]> {
   return moved;
 }
 
-test('two replicas at work, and two restores at once: one order, and nothing of old goes on', async () => {
+test('two replicas at work, and restores at once: each incarnation begins once, and nothing of old goes on', async () => {
   const loops = replicas.flatMap((replica) => Array.from({ length: 6 }, () => untilRefused(replica)));
   while ((await entries(() => true)).length < 200) await new Promise((resolve) => setTimeout(resolve, 10));
-  const moved = (await Promise.all([restore(), restore()])).flat();
+  const choice = await chosen();
+  const [one, other] = (await Promise.allSettled([begin(choice), begin(choice)])).sort((a) =>
+    a.status === 'fulfilled' ? -1 : 1,
+  );
+  expect(one).toMatchObject({ status: 'fulfilled' });
+  expect(other).toMatchObject({ status: 'rejected', reason: expect.any(RestoreRefused) });
+  // A further one begins while the first still moves what it has found.
+  const again = begin(choice + 1n).then(() => move(choice + 1n));
+  const moved = (await Promise.all([move(choice), again])).flat();
   const refusals = await Promise.all(loops);
   // Each loop ended by a rule that the restore brought about, none by a store that went back.
   const expected = ['POLICY_REVISION_STALE', 'ENTITLEMENT_STALE', 'WORKLOAD_NOT_CURRENT'];
@@ -91,8 +105,7 @@ test('two replicas at work, and two restores at once: one order, and nothing of 
   const after = await entries((incarnation) => incarnation > 1n);
   expect(after[0]).toMatchObject({ kind: AuditKind.RESTORE });
   expect(after[0]?.previousHead).toHaveLength(32);
-  const incarnations = new Set(after.map(({ incarnation }) => incarnation));
-  expect(incarnations.size).toBe(2);
+  expect(new Set(after.map(({ incarnation }) => incarnation))).toEqual(new Set([choice, choice + 1n]));
   expect(after.filter(({ kind }) => kind === AuditKind.RESTORE)).toHaveLength(2);
   // Of the effects nothing but the restore's own steps.
   const steps = after.filter(({ effect }) => effect !== undefined);
@@ -112,7 +125,7 @@ test('a domain that is made meanwhile is frozen with the others, or made in the 
   const [holder, maker] = await Promise.all([connect(), connect()]);
   await holder.query('BEGIN');
   await holder.query('SELECT FROM domain_heads WHERE domain_id = $1 FOR NO KEY UPDATE', [DOMAIN]);
-  const restoring = restore();
+  const restoring = begin(await chosen());
   // It has looked for the domains that there are, and waits for this one.
   await untilWaits("application_name = 'surety-restore'");
   const making = makeDomain(maker, 'late.test');

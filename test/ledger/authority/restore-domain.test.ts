@@ -4,7 +4,7 @@ import type { AuditRow } from '../../../src/ledger/audit/records.js';
 import { setFreeze } from '../../../src/ledger/authority/commands/set-freeze.js';
 import type { MutationContext } from '../../../src/ledger/authority/mutation-rule.js';
 import type { DomainRow } from '../../../src/ledger/authority/records.js';
-import { nextIncarnation, restoreDomain } from '../../../src/ledger/authority/restore-domain.js';
+import { restoreDomain } from '../../../src/ledger/authority/restore-domain.js';
 import { canonicalDigest, sha256 } from '../../../src/ledger/encoding.js';
 import { consumeNonce } from '../../../src/ledger/replay/consume-nonce.js';
 import { runDecision } from '../../../src/ledger/run-decision.js';
@@ -72,20 +72,6 @@ describe('a domain that was brought back', () => {
     });
     // Fences go on counting; those of the new incarnation are above all before.
     expect(head).toMatchObject({ seq: 42n, incarnation: 2n, fenceCounter: 9n });
-  });
-});
-
-describe('the incarnation that a restore begins', () => {
-  const FIVE_MINUTES = 300_000_000n;
-  // FIXTURE_NOW is where the periods begin.
-  test.each([
-    ['is the number of the period, so that two restores from one backup differ', 1n, 95_904n, 95_904n],
-    ['is the next one, for a second restore within a period', 95_904n, 95_904n, 95_905n],
-    ['is the next one, where the store is ahead of the time', 200_000n, 95_904n, 200_001n],
-    ['is the next one, where the clock is older than the first period', 1n, -7n, 2n],
-    ['is the next one, when the periods are used up', 4n, 8_388_608n, 5n],
-  ])('%s', (_, current, periods, expected) => {
-    expect(nextIncarnation(current, FIXTURE_NOW + periods * FIVE_MINUTES + 1n)).toBe(expected);
   });
 });
 
