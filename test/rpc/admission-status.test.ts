@@ -1,4 +1,4 @@
-import { fromBinary, create, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   AdminService,
@@ -117,6 +117,24 @@ test('the probe is named while it is in flight', async () => {
     { breaker: BreakerState.HALF_OPEN, probeEffectId: effect.effectId, failures: 1, unknown: 1 },
   ]);
   expect(shown?.pending).toBe(2);
+});
+
+test('what holds for an actor is shown, not more than follows from a small share', async () => {
+  const share = (requests: number) =>
+    service.world.admin.query('UPDATE domains SET requests_per_minute = $1 WHERE domain_id = $2', [
+      requests,
+      DOMAIN,
+    ]);
+  await share(200);
+  const { status: shown, actors } = await status();
+  expect(shown?.limits).toMatchObject({
+    requestsPerMinute: 200,
+    actorRequestsPerMinute: 20,
+    fairnessBurst: 4,
+  });
+  const { ordinary = 0 } = actors[0]?.minute ?? {};
+  expect(actors[0]?.minute?.ordinaryLeft).toBe(18 - ordinary);
+  await share(DEFAULT_LIMITS.requestsPerMinute);
 });
 
 test("the service's limit and what of it is given out are told in its own domain alone", async () => {

@@ -1,4 +1,4 @@
-import { ordinaryPart } from '../../src/ledger/admission/limits.js';
+import { actorLimit, ordinaryPart } from '../../src/ledger/admission/limits.js';
 import type { ActorCounterRow, DomainCounters, SinkCounterRow } from '../../src/ledger/admission/records.js';
 import type { EffectRow } from '../../src/ledger/effect/records.js';
 import type { TableName, Tables } from '../../src/ledger/tables.js';
@@ -13,7 +13,7 @@ export function checkCounters(store: MemoryStore, batch: ChangeLog): void {
   const after = batch.head?.counters ?? before;
   checkMinute(before, after, limits.requestsPerMinute);
   for (const [old, next] of changed(batch, 'actor_counters')) {
-    if (next) checkMinute(old, next, limits.actorRequestsPerMinute);
+    if (next) checkMinute(old, next, actorLimit(limits));
   }
 
   const work = changed(batch, 'pending_work').map(

@@ -2,7 +2,7 @@ import { type Refusal, refusal } from '../refusal.js';
 import type { Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
 import { fairnessRefusal, serveOnce } from './fairness.js';
-import { ordinaryPart, QUOTA_MINUTE } from './limits.js';
+import { actorLimit, ordinaryPart, QUOTA_MINUTE } from './limits.js';
 import { type ActorCounterRow, newActor } from './records.js';
 
 /** Whose quota a call counts against; the key of its `actor_counters` row. */
@@ -93,7 +93,7 @@ export function ordinaryLeft({ calls }: Minute, limit: number): number {
 
 function quotaRefusal(draft: Draft, whose: 'domain' | 'actor', minute: Minute): Refusal | undefined {
   const { limits } = draft.domain;
-  const limit = whose === 'domain' ? limits.requestsPerMinute : limits.actorRequestsPerMinute;
+  const limit = whose === 'domain' ? limits.requestsPerMinute : actorLimit(limits);
   if (ordinaryLeft(minute, limit) > 0) return undefined;
   return refusal('QUOTA_EXHAUSTED', `The ${whose} has used up its requests of this minute.`, {
     metadata: { limit: String(limit) },

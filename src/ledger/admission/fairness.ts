@@ -1,7 +1,7 @@
 import { type Refusal, refusal } from '../refusal.js';
 import type { Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
-import { FAIRNESS_WINDOW } from './limits.js';
+import { actorBurst, FAIRNESS_WINDOW } from './limits.js';
 import type { ActorCounterRow, DomainCounters, ServedActors } from './records.js';
 
 /**
@@ -12,10 +12,10 @@ export function fairnessRefusal(draft: Draft, actor: ActorCounterRow): Refusal |
   const windowStart = windowOf(draft.now);
   const mine = callsIn(actor, windowStart);
   const least = servedIn(draft.head.counters, windowStart)[0]?.calls ?? 0;
-  const { fairnessBurst } = draft.domain.limits;
-  if (mine === 0 || mine + 1 <= least + fairnessBurst) return undefined;
+  const burst = actorBurst(draft.domain.limits);
+  if (mine === 0 || mine + 1 <= least + burst) return undefined;
   return refusal('FAIRNESS_HOLD', 'The actor is ahead of others by more than the burst.', {
-    metadata: { limit: String(fairnessBurst) },
+    metadata: { limit: String(burst) },
     resource: { type: 'quota', name: 'fairness_burst' },
     retryAfter: windowStart + FAIRNESS_WINDOW - draft.now,
   });

@@ -5,6 +5,7 @@ import type { DomainLimits } from './records.js';
 export const QUOTA_MINUTE: Micros = MINUTE;
 /** The window of fairness (authority.md, Admission). */
 export const FAIRNESS_WINDOW: Micros = 10n * SECOND;
+const WINDOWS_OF_A_MINUTE = Number(QUOTA_MINUTE / FAIRNESS_WINDOW);
 
 /** A quota below this leaves no whole call to the safety lane. */
 export const MIN_REQUESTS_PER_MINUTE = 10;
@@ -39,6 +40,21 @@ export const DEFAULT_BREAKER_RESET: Micros = MINUTE;
 export const DEFAULT_UNKNOWN_CEILING = 1_000;
 /** An effect that is UNKNOWN for longer stops new ones at the sink, unless the sink says otherwise. */
 export const DEFAULT_UNKNOWN_AGE: Micros = DAY;
+
+/**
+ * What an actor may make of requests in a minute: its limit, and never more than a tenth of the domain's share, so that no
+ * actor alone uses the domain up, however small its share is. Ten calls where a tenth is less, but at most half of the share.
+ */
+export function actorLimit({ actorRequestsPerMinute, requestsPerMinute }: DomainLimits): number {
+  const half = Math.floor(requestsPerMinute / 2);
+  const part = Math.max(Math.floor(requestsPerMinute / 10), Math.min(MIN_REQUESTS_PER_MINUTE, half));
+  return Math.min(actorRequestsPerMinute, part);
+}
+
+/** By how much an actor may be ahead of the least served: the burst, and never more than its quota spread over the windows. */
+export function actorBurst(limits: DomainLimits): number {
+  return Math.min(limits.fairnessBurst, Math.ceil(actorLimit(limits) / WINDOWS_OF_A_MINUTE));
+}
 
 /** What ordinary calls may use of a quota: nine tenths; the rest is the safety lane's (authority.md, Admission). */
 export function ordinaryPart(limit: number): number {

@@ -13,6 +13,7 @@ import { microsToTimestamp } from '../../identity/timestamp.js';
 import { currentMinute, type Minute, ordinaryLeft } from '../../ledger/admission/admit-call.js';
 import { tryTime } from '../../ledger/admission/circuit-breaker.js';
 import { callsIn, servedIn, windowOf } from '../../ledger/admission/fairness.js';
+import { actorBurst, actorLimit } from '../../ledger/admission/limits.js';
 import type { ActorCounterRow, SinkCounterRow } from '../../ledger/admission/records.js';
 import type { SinkRow } from '../../ledger/authority/records.js';
 import type { Micros } from '../../ledger/types.js';
@@ -64,7 +65,11 @@ function wireStatus(
   const { counters } = draft.head;
   return {
     nowTime: microsToTimestamp(draft.now),
-    limits: { ...limits },
+    limits: {
+      ...limits,
+      actorRequestsPerMinute: actorLimit(limits),
+      fairnessBurst: actorBurst(limits),
+    },
     minute: wireMinute(currentMinute(counters, draft.now), limits.requestsPerMinute),
     pending: counters.pending,
     window: wireWindow(draft),
@@ -134,7 +139,7 @@ function wireSink(row: ReadSink, now: Micros): MessageInitShape<typeof SinkAdmis
 }
 
 function actorsOf(draft: Draft): RecordList<ReadActor, typeof ActorAdmissionSchema> {
-  const { actorRequestsPerMinute } = draft.domain.limits;
+  const limit = actorLimit(draft.domain.limits);
   return {
     name: 'actors_admission_page',
     key: ({ actor }) => actor,
@@ -145,7 +150,7 @@ function actorsOf(draft: Draft): RecordList<ReadActor, typeof ActorAdmissionSche
         const now = row.readAt > draft.now ? row.readAt : draft.now;
         return {
           actor: row.actor,
-          minute: wireMinute(currentMinute(row, now), actorRequestsPerMinute),
+          minute: wireMinute(currentMinute(row, now), limit),
           windowCalls: callsIn(row, windowOf(now)),
         };
       }),

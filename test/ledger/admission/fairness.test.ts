@@ -23,13 +23,22 @@ class Domain {
   counters = NO_COUNTS;
   readonly rows = new Map<string, ActorCounterRow>();
 
-  constructor(readonly fairnessBurst: number) {}
+  constructor(
+    readonly fairnessBurst: number,
+    readonly requestsPerMinute = DEFAULT_LIMITS.requestsPerMinute,
+  ) {}
 
   call(actor: ActorKey, kind: 'ordinary' | 'safety' = 'ordinary'): Refusal | undefined {
     const set = workingSet({
       now: this.now,
       head: { counters: this.counters },
-      domain: { limits: { ...DEFAULT_LIMITS, fairnessBurst: this.fairnessBurst } },
+      domain: {
+        limits: {
+          ...DEFAULT_LIMITS,
+          fairnessBurst: this.fairnessBurst,
+          requestsPerMinute: this.requestsPerMinute,
+        },
+      },
       rows: { actor_counters: [...this.rows.values()] },
       absent: { actor_counters: ACTORS.map((one) => [one]) },
     });
@@ -70,6 +79,18 @@ describe('the rule', () => {
       expect(domain.call(B)).toBeUndefined();
       expect(domain.callsOf(A)).toBe(1);
     }
+  });
+
+  test.each([
+    [10, 1],
+    [100, 2],
+    [600, 10],
+    [6_000, 100],
+  ])('in a share of %i the burst is at most %i: the quota spread over the windows', (share, burst) => {
+    const domain = new Domain(1_000, share);
+    domain.call(B);
+    expect(domain.callsOf(A)).toBe(1 + burst);
+    expect(domain.call(A)).toMatchObject({ reason: 'FAIRNESS_HOLD', metadata: { limit: String(burst) } });
   });
 
   test('who comes late is served, and from then on the others wait for it', () => {

@@ -78,9 +78,14 @@ describe('ordinary calls of a minute', () => {
   test.each(LIMITS)('of a domain: nine tenths of %i, rounded down, and not one more', (limit) => {
     const world = new AdmissionWorld({ requestsPerMinute: limit });
     const most = Math.floor(limit * 0.9);
-    // Two actors: neither comes near its own quota.
-    for (let i = 0; i < most; i += 1)
-      expect(world.word(world.reserving(i % 2 ? HELPER : PLANNER))).toBe('done');
+    // Others have made all but one: nobody here comes near its own quota.
+    const { store } = world;
+    const minuteStart = store.now - (store.now % MINUTE);
+    store.head = {
+      ...store.head,
+      counters: { ...store.head.counters, minuteStart, calls: most - 1 },
+    };
+    expect(world.word(world.reserving())).toBe('done');
     const before = world.whole();
     for (const who of [PLANNER, HELPER] as const) {
       expect(refusalOf(world.run(world.reserving(who)))).toMatchObject({
@@ -90,7 +95,40 @@ describe('ordinary calls of a minute', () => {
       });
     }
     expect(world.whole()).toEqual(before);
-    expect(world.domainCounters).toMatchObject({ calls: most, safetyCalls: 0, pending: most });
+    expect(world.domainCounters).toMatchObject({ calls: most, safetyCalls: 0, pending: 1 });
+  });
+
+  test.each([
+    [10, 5],
+    [19, 9],
+    [20, 10],
+    [100, 10],
+    [109, 10],
+    [119, 11],
+    [1_000, 100],
+    [60_000, 6_000],
+  ])('of an actor in a share of %i: as of a limit of %i, whatever its own allows', (share, limit) => {
+    for (const actorRequestsPerMinute of [6_000, 1_000_000_000]) {
+      const world = new AdmissionWorld({ requestsPerMinute: share, actorRequestsPerMinute });
+      const most = Math.floor(limit * 0.9);
+      const { store } = world;
+      const minuteStart = store.now - (store.now % MINUTE);
+      store.head = { ...store.head, counters: { ...store.head.counters, minuteStart, calls: most - 1 } };
+      store.put('actor_counters', { ...world.actor(), minuteStart, calls: most - 1 });
+      expect(world.word(world.reserving())).toBe('done');
+      expect(refusalOf(world.run(world.reserving()))).toMatchObject({
+        reason: 'QUOTA_EXHAUSTED',
+        metadata: { limit: String(limit) },
+        resource: { type: 'quota', name: 'actor_requests_per_minute' },
+      });
+      expect(world.word(world.reserving(HELPER))).toBe('done');
+    }
+  });
+
+  test('a greedy actor does not starve another in a domain of a small share', () => {
+    const world = new AdmissionWorld({ requestsPerMinute: 100 });
+    while (world.word(world.reserving()) === 'done');
+    for (let i = 0; i < 9; i += 1) expect(world.word(world.reserving(HELPER))).toBe('done');
   });
 
   test.each(LIMITS)('of an actor: nine tenths of %i, and another has its own', (limit) => {

@@ -30,7 +30,7 @@ export type AdmissionStatus = Message<"surety.authority.v1.AdmissionStatus"> & {
   nowTime?: Timestamp | undefined;
 
   /**
-   * The domain's limits.
+   * The domain's limits as they hold: those of an actor are never more than follows from the domain's share.
    *
    * @generated from field: surety.authority.v1.Limits limits = 2;
    */

@@ -117,7 +117,8 @@ export type Limits = Message<"surety.authority.v1.Limits"> & {
   requestsPerMinute: number;
 
   /**
-   * Of one actor; nine tenths likewise.
+   * Of one actor; nine tenths likewise. Where it is more than a tenth of the share, the tenth holds (10 where that is less, at
+   * most half of the share).
    *
    * @generated from field: int32 actor_requests_per_minute = 2;
    */
@@ -131,7 +132,8 @@ export type Limits = Message<"surety.authority.v1.Limits"> & {
   pendingCeiling: number;
 
   /**
-   * How many more calls than the least served active actor one may have in a window of 10 s.
+   * How many more calls than the least served active actor one may have in a window of 10 s; never more than a sixth of what
+   * holds for an actor.
    *
    * @generated from field: int32 fairness_burst = 4;
    */
