@@ -2,13 +2,15 @@ import { describe, expect, test } from 'vitest';
 import { callerActor } from '../../../src/ledger/admission/admit-call.js';
 import type { AuditRow } from '../../../src/ledger/audit/records.js';
 import { setFreeze } from '../../../src/ledger/authority/commands/set-freeze.js';
+import { executeCommand } from '../../../src/ledger/authority/execute-command.js';
 import type { MutationContext } from '../../../src/ledger/authority/mutation-rule.js';
-import type { DomainRow } from '../../../src/ledger/authority/records.js';
+import type { DomainRow, SinkRow } from '../../../src/ledger/authority/records.js';
 import { restoreDomain } from '../../../src/ledger/authority/restore-domain.js';
 import { canonicalDigest, sha256 } from '../../../src/ledger/encoding.js';
 import { consumeNonce } from '../../../src/ledger/replay/consume-nonce.js';
 import { runDecision } from '../../../src/ledger/run-decision.js';
 import { Draft } from '../../../src/ledger/working-set.js';
+import { command, emptyWorld, reasonOf } from '../../support/command-fixture.js';
 import {
   decodeJsonEntry,
   FIXTURE_DOMAIN,
@@ -75,6 +77,20 @@ describe('a domain that was brought back', () => {
   });
 });
 
+const SINK: SinkRow = {
+  sink: 'bank',
+  authoritySystems: ['bank-ledger'],
+  sendWindow: 60_000_000n,
+  settleTime: 60_000_000n,
+  breakerThreshold: 5,
+  breakerReset: 60_000_000n,
+  unknownCeiling: 10,
+  unknownAge: 60_000_000n,
+  frozen: false,
+  freezeReason: null,
+  revision: 1n,
+};
+
 describe("a restore's freeze", () => {
   const context = { reason: 'to be sure', expectedEntityRevision: 1n } as MutationContext;
 
@@ -85,6 +101,23 @@ describe("a restore's freeze", () => {
     const draft = new Draft(workingSet({ incarnation: 2n, domain: FROZEN_BY_RESTORE }));
     setFreeze.apply(draft, { kind: 'set_freeze', sink: undefined, frozen }, context);
     expect(draft.domain).toMatchObject(after);
+  });
+
+  test.each([undefined, 'bank'])("is nobody else's: its reason is refused for the sink %s", (sink) => {
+    const world = emptyWorld();
+    world.add('sinks', SINK);
+    const freeze = { kind: 'set_freeze', sink, frozen: true } as const;
+    const header = { reason: 'restore', expectedEntityRevision: 1n };
+    expect(world.run(executeCommand, command(world, freeze, { header }))).toMatchObject({
+      refusal: {
+        reason: 'FIELD_INVALID',
+        violations: [{ field: 'command_jws.header.reason', rule: expect.stringContaining('restore') }],
+      },
+    });
+    expect(reasonOf(world, freeze, { header: { ...header, reason: 'restore of the bank' } })).toBe('done');
+    // Why a freeze ends is no freeze's reason.
+    const thaw = { ...freeze, frozen: false };
+    expect(reasonOf(world, thaw, { header: { ...header, expectedEntityRevision: 2n } })).toBe('done');
   });
 
   const caller = {

@@ -1,4 +1,5 @@
 import {
+  commandFieldInvalid,
   FREEZERS,
   type MutationRule,
   nextRevision,
@@ -18,12 +19,18 @@ export interface SetFreeze {
 
 /**
  * Freezes the domain or a sink, for the command's reason (authority.md, Freeze). A restore's freeze keeps its own reason
- * until it is ended: more than a freeze hangs on it.
+ * until it is ended: more than a freeze hangs on it. So nobody else freezes for that reason.
  */
 export const setFreeze: MutationRule<SetFreeze> = {
   roles: FREEZERS,
   reads: ({ sink }) => (sink === undefined ? {} : { sinks: [sink] }),
   apply: (draft, { sink, frozen }, context) => {
+    if (frozen && context.reason === RESTORE_FREEZE) {
+      throw commandFieldInvalid(
+        'header.reason',
+        `must not be "${RESTORE_FREEZE}": a restore freezes for that`,
+      );
+    }
     const freezeReason = frozen ? context.reason : null;
     if (sink === undefined) {
       requireRevision(context, draft.domain);

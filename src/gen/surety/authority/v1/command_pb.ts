@@ -395,6 +395,8 @@ export const BumpRevocationEpochSchema: GenMessage<BumpRevocationEpoch> = /*@__P
   messageDesc(file_surety_authority_v1_command, 6);
 
 /**
+ * The header's reason is the freeze's. It must not be `restore`: a restore freezes for that, and no nonce is consumed then.
+ *
  * @generated from message surety.authority.v1.SetFreeze
  */
 export type SetFreeze = Message<"surety.authority.v1.SetFreeze"> & {
