@@ -1,11 +1,19 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { createServer as createSecureServer } from 'node:https';
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Server as TcpServer,
+} from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { executionRequest } from '../../src/cli/worker/execution-request.js';
 import { HttpProvider } from '../../src/cli/worker/http-provider.js';
 import { readAnswer } from '../../src/cli/worker/provider-answer.js';
 import { judge } from '../../src/cli/worker/validator.js';
+import { Authority } from '../support/pki.js';
 
 const DIGEST = new Uint8Array(32).fill(7);
 const HEX = '07'.repeat(32);
@@ -88,6 +96,10 @@ describe('an answer of the provider', () => {
   });
 });
 
+const clock = (): number => performance.now();
+const inMs = (ms: number): number => clock() + ms;
+const portOf = (server: TcpServer): number => (server.address() as AddressInfo).port;
+
 describe('a provider over HTTP', () => {
   let server: Server | undefined;
   afterEach(() => {
@@ -102,7 +114,7 @@ describe('a provider over HTTP', () => {
     const started = createServer(serve);
     server = started;
     await new Promise<void>((resolve) => started.listen(0, '127.0.0.1', resolve));
-    return new HttpProvider(new URL(`http://127.0.0.1:${(started.address() as AddressInfo).port}/base/`));
+    return new HttpProvider(new URL(`http://127.0.0.1:${portOf(started)}/base/`), clock);
   }
 
   test('is sent the exact bytes with the digest as idempotency key, and asked by it', async () => {
@@ -115,8 +127,8 @@ describe('a provider over HTTP', () => {
       response.end(answer({ status: 'done', id: 'm-1' }));
     };
     const provider = await serving((request, response) => void receive(request, response));
-    expect(await provider.send(Buffer.from('{"a": 1}'), DIGEST, 5_000)).toMatchObject({ is: 'done' });
-    expect(await provider.read(DIGEST, 5_000.5)).toMatchObject({ is: 'done' });
+    expect(await provider.send(Buffer.from('{"a": 1}'), DIGEST, inMs(5_000))).toMatchObject({ is: 'done' });
+    expect(await provider.read(DIGEST, inMs(5_000.5))).toMatchObject({ is: 'done' });
     expect(seen).toEqual([`POST /base/executions ${HEX} {"a": 1}`, `GET /base/executions/${HEX}`]);
   });
 
@@ -152,18 +164,90 @@ describe('a provider over HTTP', () => {
       requests += 1;
       serve(request, response);
     });
-    const timeoutMs = why === 'timeout' ? 100 : 10_000;
-    expect(await provider.send(Buffer.from('{}'), DIGEST, timeoutMs)).toEqual({ is: 'doubt', why });
+    const untilMs = inMs(why === 'timeout' ? 1_000 : 10_000);
+    expect(await provider.send(Buffer.from('{}'), DIGEST, untilMs)).toEqual({ is: 'doubt', why });
     expect(requests).toBe(1);
   });
 
-  test('that is not there leaves doubt', async () => {
+  test('that is not there is sent nothing, and tells nothing', async () => {
     const provider = await serving(() => undefined);
     await new Promise((resolve) => server?.close(resolve));
-    expect(await provider.send(Buffer.from('{}'), DIGEST, 5_000)).toEqual({
-      is: 'doubt',
-      why: 'disconnected',
-    });
+    expect(await provider.send(Buffer.from('{}'), DIGEST, inMs(5_000))).toEqual({ is: 'not_sent' });
+    expect(await provider.read(DIGEST, inMs(5_000))).toEqual({ is: 'doubt', why: 'disconnected' });
+  });
+});
+
+describe('a connection that stands only when the time is over', () => {
+  const opened: { close(): void }[] = [];
+  afterEach(() => {
+    for (const each of opened.splice(0)) each.close();
+    vi.unstubAllEnvs();
+  });
+
+  async function listening<S extends TcpServer>(server: S): Promise<S> {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    opened.push(server);
+    return server;
+  }
+
+  /** A provider that does what it is sent, and how much that was. */
+  function provider() {
+    const seen = { requests: 0 };
+    const serve = (_: IncomingMessage, response: ServerResponse): void => {
+      seen.requests += 1;
+      response.end(answer({ status: 'done', id: 'm-1' }));
+    };
+    return { seen, serve };
+  }
+
+  test('(TCP) is sent nothing', async () => {
+    const { seen, serve } = provider();
+    const server = await listening(createServer(serve));
+    let now = 0;
+    const client = new HttpProvider(new URL(`http://127.0.0.1:${portOf(server)}`), () => now);
+    expect(await client.send(Buffer.from('{}'), DIGEST, 60_000)).toMatchObject({ is: 'done' });
+    const sending = client.send(Buffer.from('{}'), DIGEST, 60_000);
+    now = 60_000;
+    expect(await sending).toEqual({ is: 'not_sent' });
+    expect(seen.requests).toBe(1);
+  });
+
+  /** Passes the octets of a TLS connection on once `hold` lets it. */
+  async function secureProvider(hold: () => Promise<void>) {
+    // Whom the client trusts is not what this is about.
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    const { seen, serve } = provider();
+    const leaf = Authority.root('provider').leaf('spiffe://acme.test/provider');
+    const secure = await listening(createSecureServer({ cert: leaf.pem, key: leaf.keyPem }, serve));
+    const front = await listening(
+      createTcpServer((socket) => {
+        socket.on('error', () => {});
+        void hold().then(() => {
+          const behind = connect(portOf(secure), '127.0.0.1').on('error', () => {});
+          socket.pipe(behind).pipe(socket);
+        });
+      }),
+    );
+    return { seen, url: new URL(`https://127.0.0.1:${portOf(front)}`) };
+  }
+
+  test('(TLS, its handshake held) is sent nothing', async () => {
+    let now = 0;
+    let over = 0;
+    const { seen, url } = await secureProvider(async () => void (now = over));
+    const client = new HttpProvider(url, () => now);
+    expect(await client.send(Buffer.from('{}'), DIGEST, 60_000)).toMatchObject({ is: 'done' });
+    over = 60_000;
+    expect(await client.send(Buffer.from('{}'), DIGEST, 60_000)).toEqual({ is: 'not_sent' });
+    expect(seen.requests).toBe(1);
+  });
+
+  test('(TLS, its handshake never made) is given up in time', async () => {
+    const { seen, url } = await secureProvider(() => new Promise(() => {}));
+    const client = new HttpProvider(url, clock);
+    expect(await client.send(Buffer.from('{}'), DIGEST, inMs(50))).toEqual({ is: 'not_sent' });
+    expect(await client.read(DIGEST, inMs(50))).toEqual({ is: 'doubt', why: 'timeout' });
+    expect(seen.requests).toBe(0);
   });
 });
 

@@ -151,21 +151,28 @@ describe('an action that carries an effect', () => {
     expect((await parties.owner.look(actionId)).attemptCount).toBe(0);
   });
 
-  test('is not sent where the lease was over before it could be, and the effect is cancelled', async () => {
-    const { actionId, effectId } = await withEffect('honest');
-    let slept = 0;
-    const hook = (at: 'before' | 'after', step: StepName): void => {
-      if (at === 'after' && step === 'BeginDispatch') slept = FLEET_POLICY.leaseMs;
-    };
-    const clock = (): number => performance.now() + slept;
-    expect((await work(actionId, { hook, clock })).slice(3)).toEqual([
-      'StartExecution EXECUTING',
-      'AcknowledgeTerminal CANCELLED',
-      'FailAction FAILED',
-    ]);
-    expect(requestsOf(await parties.owner.look(actionId))).toBe(0);
-    expect(await effectOf(effectId)).toMatchObject({ state: EffectState.CANCELLED });
-  });
+  test.each([
+    ['after', 'BeginDispatch'],
+    ['before', 'Send'],
+  ] as const)(
+    'is not sent where the lease was over %s %s, and the effect is cancelled',
+    async (moment, when) => {
+      const { actionId, effectId } = await withEffect('honest');
+      let slept = 0;
+      const hook = (at: 'before' | 'after', step: StepName): void => {
+        if (at === moment && step === when) slept = FLEET_POLICY.leaseMs;
+      };
+      const clock = (): number => performance.now() + slept;
+      expect((await work(actionId, { hook, clock })).slice(3)).toEqual([
+        'StartExecution EXECUTING',
+        'Send not_sent',
+        'AcknowledgeTerminal CANCELLED',
+        'FailAction FAILED',
+      ]);
+      expect(requestsOf(await parties.owner.look(actionId))).toBe(0);
+      expect(await effectOf(effectId)).toMatchObject({ state: EffectState.CANCELLED });
+    },
+  );
 
   test('is worked on by `surety worker` with the files of an executor beside its own', async () => {
     const { actionId, effectId } = await withEffect('honest');

@@ -58,7 +58,7 @@ export function makeWorker(parts: WorkerParts): Worker {
   const steps = new Steps(tell, hook);
   return new Worker({
     ...{ session, validator, steps, clock },
-    provider: new HttpProvider(new URL(providerUrl)),
+    provider: new HttpProvider(new URL(providerUrl), clock),
     policy: { ...FLEET_POLICY, ...policy },
     ...(scope && { scope }),
     ...(executor && { effects: new ActionEffects(executor, steps, clock) }),

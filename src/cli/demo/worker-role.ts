@@ -24,6 +24,7 @@ const POLL_MS = 50;
 /** A worker: the same library as `surety worker`, one action at a time. */
 export function workerActions(channel: Channel): Readonly<Record<string, RoleAction>> {
   const key = createSigningKey();
+  const clock = (): number => performance.now();
   const leases = new Map<string, Held>();
   let registration: RegistrationSpec | undefined;
   let providerUrl = '';
@@ -33,12 +34,12 @@ export function workerActions(channel: Channel): Readonly<Record<string, RoleAct
   };
   const contextOf = (actionId: string, tell: (entry: WorkerEntry) => void): WorkerContext => ({
     session: session(),
-    provider: new HttpProvider(new URL(providerUrl)),
+    provider: new HttpProvider(new URL(providerUrl), clock),
     policy: POLICY,
     validator: noValidator,
     scope: { actionIds: [actionId] },
     steps: new Steps(tell),
-    clock: () => performance.now(),
+    clock,
   });
 
   return {

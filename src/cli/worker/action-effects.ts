@@ -5,7 +5,7 @@ import { UncertaintyReason } from '../../gen/surety/effect/v1/evidence_pb.js';
 import { sendExactly } from '../client/send-exactly.js';
 import { SuretyError } from '../client/surety-error.js';
 import { digest, type WorkloadSession } from '../client/workload-session.js';
-import type { Doubt, ProviderAnswer } from './provider.js';
+import type { Doubt, ProviderAnswer, SendAnswer } from './provider.js';
 import { meaningOf } from './refusals.js';
 import type { Steps } from './steps.js';
 
@@ -49,11 +49,11 @@ export class ActionEffects {
   }
 
   /** What became of the request that this process sent. The action goes on also where the effect cannot be told. */
-  async settle(actionId: string, effectId: string, answer: ProviderAnswer | 'not_sent'): Promise<void> {
+  async settle(actionId: string, effectId: string, answer: SendAnswer): Promise<void> {
     await this.untilRefused(async () => {
       const effect = await this.session.look(effectId);
       if (effect.state !== EffectState.EXECUTING) return;
-      if (answer === 'not_sent') await this.cancelled(actionId, effect);
+      if (answer.is === 'not_sent') await this.cancelled(actionId, effect);
       else if (answer.is === 'doubt') await this.unknown(actionId, effect, answer.why);
       else await this.acknowledged(actionId, effect, answer);
     });

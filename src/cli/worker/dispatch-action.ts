@@ -5,8 +5,8 @@ import { SuretyError } from '../client/surety-error.js';
 import { acceptAction } from './accept-action.js';
 import { type ExecutionRequest, executionRequest } from './execution-request.js';
 import { effectOfView, gateOfView, type NamedGate } from './gate-of-view.js';
-import { answered, deferAction, deferObservation, failAction, viewAction } from './moves.js';
-import type { ProviderAnswer } from './provider.js';
+import { answered, deferAction, deferObservation, failAction, providerUntil, viewAction } from './moves.js';
+import type { SendAnswer } from './provider.js';
 import { meaningOf } from './refusals.js';
 import { stateOf } from './steps.js';
 import { type Judgement, judge } from './validator.js';
@@ -100,7 +100,7 @@ async function withoutLeave(
   }
 }
 
-/** Sends the request, if there is time for it, and goes by what is answered. */
+/** Sends the request, if there still is time for it when the connection stands, and goes by what is answered. */
 async function sendOnce(
   context: WorkerContext,
   lease: Lease,
@@ -108,7 +108,7 @@ async function sendOnce(
   effectId: string | undefined,
 ): Promise<void> {
   const { actionId } = lease.action;
-  const { effects, provider, steps, policy } = context;
+  const { effects, provider, steps } = context;
   let untilMs = lease.untilMs;
   if (effectId !== undefined && effects) {
     try {
@@ -118,15 +118,14 @@ async function sendOnce(
       return failAction(context, lease, `not sent: the effect could not be started: ${detailOf(error)}`);
     }
   }
-  const timeoutMs = Math.min(policy.providerTimeoutMs, untilMs - context.clock());
-  if (timeoutMs <= 0) {
-    if (effectId !== undefined) await effects?.settle(actionId, effectId, 'not_sent');
-    return failAction(context, lease, 'not sent: there was no time left');
-  }
   const { body, executionDigest } = request;
-  const send = (): Promise<ProviderAnswer> => provider.send(body, executionDigest, timeoutMs);
+  const send = (): Promise<SendAnswer> =>
+    provider.send(body, executionDigest, providerUntil(context, untilMs));
   const answer = await steps.take('Send', actionId, send, answered);
   if (effectId !== undefined) await effects?.settle(actionId, effectId, answer);
+  if (answer.is === 'not_sent') {
+    return failAction(context, lease, 'not sent: there was no connection, or no time left');
+  }
   if (answer.is === 'done') return acceptAction(context, lease, answer);
   if (answer.is === 'refused') return failAction(context, lease, 'the provider refused it', answer);
   if (timeLeft(context, lease) > 0) await deferObservation(context, lease, 0);

@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import type { Doubt, Provider, ProviderAnswer } from './provider.js';
+import type { Doubt, Provider, ProviderAnswer, SendAnswer } from './provider.js';
 import { readAnswer } from './provider-answer.js';
 
 /** An answer is a few fields; more is not read. */
@@ -16,45 +16,84 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 export class HttpProvider implements Provider {
   private readonly base: string;
 
-  /** @param base `http:` or `https:`, with or without a path */
-  constructor(base: URL) {
+  /**
+   * @param base `http:` or `https:`, with or without a path
+   * @param clock milliseconds of a clock that only goes forward, the one that each `untilMs` is of
+   */
+  constructor(
+    base: URL,
+    private readonly clock: () => number,
+  ) {
     this.base = base.href.replace(/\/+$/, '');
   }
 
-  async send(body: Buffer, executionDigest: Uint8Array, timeoutMs: number): Promise<ProviderAnswer> {
+  async send(body: Buffer, executionDigest: Uint8Array, untilMs: number): Promise<SendAnswer> {
     const headers = {
       'content-type': 'application/json',
       'content-length': body.length,
       'idempotency-key': hex(executionDigest),
     };
-    const answer = await exchange(`${this.base}/executions`, { method: 'POST', headers }, timeoutMs, body);
-    return typeof answer === 'string' ? { is: 'doubt', why: answer } : readAnswer(answer, executionDigest);
+    const url = `${this.base}/executions`;
+    const answer = await this.exchange(url, { method: 'POST', headers }, untilMs, body);
+    if (Buffer.isBuffer(answer)) return readAnswer(answer, executionDigest);
+    return answer.sent ? { is: 'doubt', why: answer.why } : { is: 'not_sent' };
   }
 
-  async read(executionDigest: Uint8Array, timeoutMs: number): Promise<ProviderAnswer> {
+  async read(executionDigest: Uint8Array, untilMs: number): Promise<ProviderAnswer> {
     const url = `${this.base}/executions/${hex(executionDigest)}`;
-    const answer = await exchange(url, { method: 'GET' }, timeoutMs);
-    return typeof answer === 'string' ? { is: 'doubt', why: answer } : readAnswer(answer, executionDigest);
+    const answer = await this.exchange(url, { method: 'GET' }, untilMs);
+    return Buffer.isBuffer(answer) ? readAnswer(answer, executionDigest) : { is: 'doubt', why: answer.why };
+  }
+
+  /**
+   * One request on a connection of its own. The connection is made first: name, connection and handshake may take longer than
+   * there is time, and what is queued before would be sent after.
+   */
+  private exchange(
+    url: string,
+    options: RequestOptions,
+    untilMs: number,
+    body?: Buffer,
+  ): Promise<Buffer | Unanswered> {
+    const secure = url.startsWith('https:');
+    const start = secure ? httpsRequest : httpRequest;
+    return new Promise((resolve) => {
+      let sent = false;
+      const end = (outcome: Buffer | Doubt): void => {
+        clearTimeout(timer);
+        resolve(Buffer.isBuffer(outcome) ? outcome : { why: outcome, sent });
+      };
+      const request = start(url, { ...options, agent: false }, (response) => {
+        readAll(response).then(
+          (answer) => end(answer ?? 'unreadable'),
+          () => end('disconnected'),
+        );
+      });
+      const giveUp = (): void => {
+        end('timeout');
+        request.destroy();
+      };
+      const timer = setTimeout(giveUp, Math.max(0, untilMs - this.clock()));
+      request.on('error', () => end('disconnected'));
+      const sendInTime = (): void => {
+        if (this.clock() >= untilMs) return giveUp();
+        sent = true;
+        // Nothing of a request is written before this: it has its head in the first piece.
+        request.end(body);
+      };
+      request.on('socket', (socket) => {
+        if (request.reusedSocket) sendInTime();
+        else socket.once(secure ? 'secureConnect' : 'connect', sendInTime);
+      });
+    });
   }
 }
 
-/** One request on a connection of its own. @returns the whole answer, or why there is none */
-function exchange(
-  url: string,
-  options: RequestOptions,
-  timeoutMs: number,
-  body?: Buffer,
-): Promise<Buffer | Doubt> {
-  const start = url.startsWith('https:') ? httpsRequest : httpRequest;
-  const signal = AbortSignal.timeout(Math.max(1, Math.floor(timeoutMs)));
-  return new Promise((resolve) => {
-    const fail = (): void => resolve(signal.aborted ? 'timeout' : 'disconnected');
-    const request = start(url, { ...options, agent: false, signal }, (response) => {
-      readAll(response).then((answer) => resolve(answer ?? 'unreadable'), fail);
-    });
-    request.on('error', fail);
-    request.end(body);
-  });
+/** A request without an answer. */
+interface Unanswered {
+  readonly why: Doubt;
+  /** Whether any octet of it was written. */
+  readonly sent: boolean;
 }
 
 /** @returns undefined where there is more than an answer has */

@@ -1,8 +1,8 @@
 import type { Action } from '../../gen/surety/action/v1/action_pb.js';
 import type { GetDispatchViewResponse } from '../../gen/surety/action/v1/action_service_pb.js';
-import type { Doubt, ProviderAnswer } from './provider.js';
+import type { Doubt, ProviderAnswer, SendAnswer } from './provider.js';
 import { stateOf, type Told } from './steps.js';
-import { type Lease, timeLeft, type WorkerContext } from './worker-context.js';
+import type { Lease, WorkerContext } from './worker-context.js';
 
 /** Moves that several stages make. Each throws what its call does. */
 
@@ -54,14 +54,18 @@ export function viewAction(
 /** Asks the provider within the lease. @returns doubt where the lease has no time for it */
 export async function readProvider(context: WorkerContext, lease: Lease): Promise<ProviderAnswer> {
   const { actionId, executionDigest } = lease.action;
-  const timeoutMs = Math.min(context.policy.providerTimeoutMs, timeLeft(context, lease));
-  if (timeoutMs <= 0) return { is: 'doubt', why: 'timeout' };
-  const read = (): Promise<ProviderAnswer> => context.provider.read(executionDigest, timeoutMs);
+  const read = (): Promise<ProviderAnswer> =>
+    context.provider.read(executionDigest, providerUntil(context, lease.untilMs));
   return context.steps.take('Read', actionId, read, answered);
 }
 
+/** Until when a request to the provider that begins now may last. @param untilMs when the leave for it ends */
+export function providerUntil({ policy, clock }: WorkerContext, untilMs: number): number {
+  return Math.min(untilMs, clock() + policy.providerTimeoutMs);
+}
+
 /** What is logged of an answer of the provider. */
-export function answered(answer: ProviderAnswer): Told {
+export function answered(answer: SendAnswer): Told {
   const reason: Doubt | '' = answer.is === 'doubt' ? answer.why : '';
   return { state: answer.is, reason };
 }

@@ -65,7 +65,7 @@ export async function openWorker(
     const executor = options.executor && (await openExecutor(options.executor, target, roots, channels));
     const worker = new Worker({
       ...{ session, policy, validator, steps, clock },
-      provider: new HttpProvider(options.provider),
+      provider: new HttpProvider(options.provider, clock),
       ...(scope && { scope }),
       ...(executor && { effects: new ActionEffects(executor, steps, clock) }),
     });

@@ -30,10 +30,19 @@ export type ProviderAnswer =
     }
   | { readonly is: 'doubt'; readonly why: Doubt };
 
-/** The outside system, as a worker meets it. Neither method throws: what goes wrong on the way is doubt. */
+/** What became of a request that was to be sent. `not_sent`: no octet of it left this process, and none will. */
+export type SendAnswer = ProviderAnswer | { readonly is: 'not_sent' };
+
+/**
+ * The outside system, as a worker meets it. Neither method throws: what goes wrong on the way is doubt. Both take until when, in
+ * milliseconds on the worker's monotonic clock: a duration would begin anew wherever something is waited for.
+ */
 export interface Provider {
-  /** Sends a request, once: whatever becomes of it, nothing is sent again. */
-  send(body: Buffer, executionDigest: Uint8Array, timeoutMs: number): Promise<ProviderAnswer>;
+  /**
+   * Sends a request, once: whatever becomes of it, nothing is sent again. Until `untilMs` it is sent and its answer waited for;
+   * the clock is looked at when the connection stands, and nothing is sent after.
+   */
+  send(body: Buffer, executionDigest: Uint8Array, untilMs: number): Promise<SendAnswer>;
   /** Asks what became of a request; changes nothing. */
-  read(executionDigest: Uint8Array, timeoutMs: number): Promise<ProviderAnswer>;
+  read(executionDigest: Uint8Array, untilMs: number): Promise<ProviderAnswer>;
 }
