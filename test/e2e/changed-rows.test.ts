@@ -4,7 +4,19 @@ import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { EffectService } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
-import { ACME, AUDITOR, type E2eWorld, HARNESS, openE2eWorld, refusedWith } from '../support/e2e-world.js';
+import { LineageDirection } from '../../src/gen/surety/provenance/v1/provenance_service_pb.js';
+import { ClearancePurpose } from '../../src/gen/surety/provenance/v1/record_pb.js';
+import { createSigningKey, type SigningKey } from '../../src/identity/sign.js';
+import { sha256 } from '../../src/ledger/encoding.js';
+import {
+  ACME,
+  AUDITOR,
+  type E2eWorld,
+  HARNESS,
+  OPERATOR,
+  openE2eWorld,
+  refusedWith,
+} from '../support/e2e-world.js';
 import {
   bySuperuser,
   cancel,
@@ -16,6 +28,13 @@ import {
   traces,
   WHOLE_LOG,
 } from '../support/e2e-parties.js';
+import {
+  type Derivation,
+  ProvenanceParty,
+  referenceOf,
+  type Statement,
+  signed,
+} from '../support/provenance-party.js';
 
 const { PREPARED, EXECUTING, SUCCEEDED, UNKNOWN, CANCELLED } = EffectState;
 
@@ -170,6 +189,89 @@ describe('effects.md, Beyond: a changed row is noticed', () => {
     });
     await world.advance(1);
     expect((await executor.look(bad.effectId)).state).toBe(CANCELLED);
+  });
+
+  describe('a clearance receipt', () => {
+    const OLGA = `spiffe://${ACME}/owner/olga`;
+    const { REVIEW, SCAN } = ClearancePurpose;
+    let party: ProvenanceParty;
+    let derivation: Derivation;
+    let record: ReturnType<typeof referenceOf>;
+
+    const review = (over: Statement = {}, key: SigningKey = world.signingKey(OLGA)) =>
+      signed(party.statement(derivation, REVIEW, OLGA, over), key);
+    const reads = (): (() => Promise<unknown>)[] => {
+      const { rpc } = party;
+      const { objectType, objectId } = record;
+      return [
+        () => rpc.getRecord({ objectType, objectId }),
+        () => rpc.listVersions({ objectType, objectId }),
+        () => rpc.getLineage({ objectType, objectId, direction: LineageDirection.ANCESTORS }),
+        () => rpc.verifyReference({ reference: record, expectation: {} }),
+      ];
+    };
+
+    beforeAll(async () => {
+      party = new ProvenanceParty(world.channel(HARNESS), await world.now());
+      derivation = party.derivation('cleared', [await party.origin('source')]);
+      const scan = await signed(party.statement(derivation, SCAN, OPERATOR), world.signingKey(OPERATOR));
+      derivation = { ...derivation, clearanceJws: [await review(), scan] };
+      record = referenceOf((await party.rpc.deriveRecord(derivation)).record);
+    });
+
+    /** What a superuser writes into the row of the review. */
+    const token = async (jws: Promise<string>) => {
+      const [, payload = ''] = (await jws).split('.');
+      return {
+        jws: Buffer.from(await jws),
+        statement_digest: sha256(Buffer.from(payload, 'base64url')),
+      };
+    };
+    test.each<[string, (jws: string) => Promise<Record<string, unknown>> | Record<string, unknown>]>([
+      ['of which nothing is left', () => ({ jws: Buffer.from('nothing'), statement_digest: sha256('x') })],
+      ['of somebody else', () => ({ approver_spiffe_id: `spiffe://${ACME}/owner/mallory` })],
+      ['with another id', () => ({ receipt_id: 'receipt-of-mallory' })],
+      ['used at another time', () => ({ used_at: 1 })],
+      ['good for longer', () => ({ expires_at: '4102444800000000' })],
+      ['with another signature', (jws) => ({ jws: Buffer.from(`${jws.slice(0, -8)}AAAAAAAA`) })],
+      ['over another statement', () => token(review())],
+      ['with the key of somebody else', () => ({ signing_key_jwk: createSigningKey().publicKey.jwk })],
+      [
+        'for other content, signed with the key beside it',
+        async () => {
+          const { publicKey, ...rest } = createSigningKey();
+          return {
+            ...(await token(review({ contentDigest: sha256('x') }, { publicKey, ...rest }))),
+            signing_key_jwk: publicKey.jwk,
+            signing_key_thumbprint: publicKey.thumbprint,
+          };
+        },
+      ],
+    ])('%s', async (name, change) => {
+      const where = "purpose = 'review' AND provenance_digest = $1";
+      const digest = Buffer.from(record.provenanceDigest);
+      const { rows } = await world.sql.query(`SELECT * FROM clearance_receipts WHERE ${where}`, [digest]);
+      const changed = await change(rows[0].jws.toString('latin1'));
+      const columns = Object.keys(changed);
+      const set = columns.map((column, index) => `${column} = $${index + 2}`).join(', ');
+      const update = `UPDATE clearance_receipts SET ${set} WHERE ${where}`;
+      await bySuperuser(world, update, [digest, ...Object.values(changed)]);
+      for (const read of reads()) await expectCorrupt(read(), 'provenance:model_output/cleared/1');
+      // A whole statement in its place is another basis than the one that is repeated.
+      const whole = name.includes('statement') || name.includes('content');
+      const reason = whole ? 'PROVENANCE_CONFLICT' : 'DATA_CORRUPT';
+      expect(await refusedWith(party.rpc.deriveRecord(derivation))).toMatchObject({ reason });
+      await bySuperuser(world, update, [digest, ...columns.map((column) => rows[0][column])]);
+      for (const read of reads()) await read();
+      expect((await party.rpc.deriveRecord(derivation)).duplicate).toBe(true);
+    });
+
+    test('that is gone', async () => {
+      const digest = Buffer.from(record.provenanceDigest);
+      const gone = "DELETE FROM clearance_receipts WHERE purpose = 'scan' AND provenance_digest = $1";
+      await bySuperuser(world, gone, [digest]);
+      for (const read of reads()) await expectCorrupt(read(), 'provenance:model_output/cleared/1');
+    });
   });
 
   test('the log of all this verifies', async () => {

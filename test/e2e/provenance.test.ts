@@ -339,19 +339,6 @@ describe('clearance', () => {
     await expect(world.sql.query('DELETE FROM clearance_receipts')).rejects.toThrow('append-only');
     await expect(world.sql.query('TRUNCATE clearance_receipts')).rejects.toThrow('append-only');
   });
-
-  test('a clean record whose receipt is gone is found on read', async () => {
-    const { record } = await harness.rpc.deriveRecord(await cleared(fresh()));
-    const { objectId, objectType, provenanceDigest } = referenceOf(record);
-    await tamper(
-      world,
-      'clearance_receipts',
-      "DELETE FROM clearance_receipts WHERE provenance_digest = $1 AND purpose = 'scan'",
-      [Buffer.from(provenanceDigest)],
-    );
-    const { reason, metadata } = await refusedWith(harness.rpc.getRecord({ objectType, objectId }));
-    expect([reason, metadata['record']]).toEqual(['DATA_CORRUPT', `provenance:model_output/${objectId}/1`]);
-  });
 });
 
 describe('a parent with a later policy revision', () => {

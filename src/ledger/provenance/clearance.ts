@@ -192,7 +192,7 @@ function validityRefusal(draft: Draft, clearance: Clearance, field: string): Ref
 }
 
 /** The first field in which two transactions differ, by its name in the statement. */
-function transactionDifference(a: ClearedTransaction, b: ClearedTransaction): string | undefined {
+export function transactionDifference(a: ClearedTransaction, b: ClearedTransaction): string | undefined {
   const same: readonly (readonly [string, boolean])[] = [
     ['audience', a.audience === b.audience],
     ['incarnation', a.incarnation === b.incarnation],

@@ -58,7 +58,8 @@ async function verifyOne(
   }
 }
 
-function clearanceOf(
+/** Reads a receipt whose signature verified; notes what breaks a rule of form. */
+export function clearanceOf(
   { message, payloadDigest, keyThumbprint, token }: VerifiedMessage<'clearance'>,
   signingKeyJwk: string,
   violations: Violations,

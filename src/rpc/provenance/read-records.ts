@@ -5,6 +5,7 @@ import { Refused } from '../../ledger/run-decision.js';
 import type { CallContext, HandlerTools } from '../handler.js';
 import { requireHarnessOrReader } from '../reader-access.js';
 import type { ObjectName } from './read-object.js';
+import { verifyReceipts } from './verify-receipts.js';
 
 type ReadTools = Pick<HandlerTools, 'reader'>;
 type ReadContext = Pick<CallContext, 'caller' | 'kind' | 'domainId'>;
@@ -44,8 +45,8 @@ export async function readVersions(
 }
 
 /**
- * The records that are there, of one snapshot and in the order of their keys, hashed again; who may not read learns
- * nothing.
+ * The records that are there, of one snapshot and in the order of their keys, hashed again, their receipts verified again;
+ * who may not read learns nothing.
  *
  * @throws {Refused} DATA_CORRUPT, naming the record; the reasons of `requireHarnessOrReader`
  */
@@ -55,7 +56,9 @@ export async function readRecords(
   keys: readonly ProvenanceKey[],
 ): Promise<StoredRecord[]> {
   const draft = await requireHarnessOrReader(tools, context, { provenance: keys });
-  return keys.map((key) => storedRecord(draft, key)).filter((record) => record !== undefined);
+  const records = keys.map((key) => storedRecord(draft, key)).filter((record) => record !== undefined);
+  for (const record of records) await verifyReceipts(draft, record);
+  return records;
 }
 
 async function newestVersion(

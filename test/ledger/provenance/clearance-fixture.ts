@@ -90,11 +90,11 @@ export function receipt(
     expiresAt: FIXTURE_NOW + HOUR,
     keyThumbprint: `${name}-key`,
     signingKeyJwk: `{"of":"${name}"}`,
-    jws: Buffer.from(`signed by ${name}`),
     ...rest,
   };
-  const { approverSpiffeId, receiptId } = clearance;
-  return { ...clearance, statementDigest: sha256(`${purpose}/${approverSpiffeId}/${receiptId}`) };
+  const statement = `${purpose}/${clearance.approverSpiffeId}/${clearance.receiptId}`;
+  const jws = Buffer.from(`kid.${Buffer.from(statement).toString('base64url')}.signed-by-${name}`);
+  return { jws, ...clearance, statementDigest: sha256(statement) };
 }
 
 /** Both receipts over a derivation. */

@@ -231,6 +231,12 @@ describe('a clean record on read', () => {
     ['two reviews', (rows) => rows.map((row, i) => ({ ...row, purpose: 'review', receiptId: `${i}` }))],
     ['one approver', (rows) => rows.map((row) => ({ ...row, approverSpiffeId: OLGA }))],
     ['one key', (rows) => rows.map((row) => ({ ...row, signingKeyThumbprint: 'olga-key' }))],
+    ['another digest', ([review, scan]) => both(review, scan && { ...scan, statementDigest: sha256('x') })],
+    [
+      'the token of the other',
+      ([review, scan]) => both(review && scan && { ...review, jws: scan.jws }, scan),
+    ],
+    ['no token', ([review, scan]) => both(review, scan && { ...scan, jws: Buffer.from('nothing') })],
   ])('with %s is corrupt, and named', (_, change) => {
     const writer = setWithApprovers();
     const { record, steps, clearances } = derived(writer, { clearances: receipts(writer) });
@@ -250,3 +256,7 @@ describe('a clean record on read', () => {
     });
   });
 });
+
+function both(...rows: readonly (ClearanceReceiptRow | undefined)[]): ClearanceReceiptRow[] {
+  return rows.filter((row) => row !== undefined);
+}
