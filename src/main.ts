@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { type Service, type ServiceConfiguration, startService } from './server/service.js';
+import { awaitStop } from './stop-signals.js';
 
 /** What a process may do around its service. */
 export interface ProcessOptions {
@@ -15,7 +16,7 @@ const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 const EXIT_OF_SECOND_SIGNAL = 130;
 
 /**
- * Runs a service until it is told to stop: SIGTERM or SIGINT drains it, a second one exits at once.
+ * Runs a service until it is told to stop: SIGTERM or SIGINT drains it, a second one, a while later, exits at once.
  *
  * @returns when everything has ended
  * @throws what `startService` throws
@@ -30,18 +31,13 @@ export async function runService({ configuration, log, onServing }: ProcessOptio
   log.info('drained');
 }
 
-function stopRequested(log: Logger): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    for (const signal of STOP_SIGNALS) {
-      process.on(signal, () => {
-        if (asked) process.exit(EXIT_OF_SECOND_SIGNAL);
-        asked = true;
-        log.info({ signal }, 'draining; a second signal ends at once');
-        resolve();
-      });
-    }
-  });
+async function stopRequested(log: Logger): Promise<void> {
+  const signal = await awaitStop({
+    signals: STOP_SIGNALS,
+    endAtOnce: () => process.exit(EXIT_OF_SECOND_SIGNAL),
+    onSecondCounts: () => log.info('a second signal ends at once'),
+  }).asked;
+  log.info({ signal }, 'draining');
 }
 
 /** After an error that nobody caught the state of the process is unknown. All that counts is in the store. */

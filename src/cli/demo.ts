@@ -8,6 +8,7 @@ import { ensureDevelopmentCertificates } from '../../certs/development-certifica
 import type { CertificateLayout } from '../../certs/layout.js';
 import { removeEmbeddedPostgres } from '../embedded/embedded-postgres.js';
 import { importSigningKey } from '../identity/sign.js';
+import { awaitStop, type StopSignal } from '../stop-signals.js';
 import { AdminSession } from './client/admin-session.js';
 import { Channel } from './client/service-client.js';
 import { ACTIONS_OPENING, playActions } from './demo/play-actions.js';
@@ -33,8 +34,6 @@ const POLL_MS = 100;
 /** What a shell says of a program that a signal ended: this and the signal's number. */
 const SHELL_SIGNAL_BASE = 128;
 
-type Interruption = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
-
 export const DEMO_HELP = `surety demo [effects | actions] [--json]
 
 Starts a service of its own with everything that it needs, and everybody else as separate processes with separate
@@ -54,16 +53,16 @@ export async function demo(args: readonly string[]): Promise<number> {
   const tell = json ? undefined : (line: string): void => void process.stdout.write(`${line}\n`);
   const timeline = new Timeline(tell, story.subject);
   // Before there is anything that a signal could leave behind.
-  const interrupted = new Promise<Interruption>((resolve) => {
-    for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const)
-      process.once(signal, () => resolve(signal));
+  const { asked: interrupted } = awaitStop({
+    signals: ['SIGHUP', 'SIGINT', 'SIGTERM'],
+    endAtOnce: (signal) => process.exit(exitOf(signal)),
   });
   const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
   // As root, Postgres runs as another user, who has to get through to its folder.
   await chmod(state, 0o711);
   const undoing = new Undoing();
   const playing = play(story, state, timeline, tell, undoing);
-  let stoppedBy: Interruption | undefined;
+  let stoppedBy: StopSignal | undefined;
   try {
     stoppedBy = await Promise.race([playing.then(() => undefined), interrupted]);
   } finally {
@@ -75,11 +74,15 @@ export async function demo(args: readonly string[]): Promise<number> {
   }
   if (stoppedBy !== undefined) {
     process.stderr.write(`surety demo: stopped by ${stoppedBy}\n`);
-    return SHELL_SIGNAL_BASE + constants.signals[stoppedBy];
+    return exitOf(stoppedBy);
   }
   if (json) process.stdout.write(`${JSON.stringify(timeline.toJson())}\n`);
   for (const surprise of timeline.surprises) process.stderr.write(`surety demo: ${surprise}\n`);
   return timeline.succeeded ? 0 : 1;
+}
+
+function exitOf(signal: StopSignal): number {
+  return SHELL_SIGNAL_BASE + constants.signals[signal];
 }
 
 /** A story, and what it is about. */

@@ -10,7 +10,8 @@ Runs the service with the database and the certificates that it is given, and ma
 SURETY_DATABASE_URL, SURETY_TLS_CERT_FILE, SURETY_TLS_KEY_FILE and SURETY_BUNDLES_DIR; surety help configuration
 lists all variables. The schema is brought up to date first, and the database must have been bootstrapped.
 
-SIGTERM or SIGINT drains it: health says NOT_SERVING, watches end, calls finish. A second signal ends it at once.
+SIGTERM or SIGINT drains it: health says NOT_SERVING, watches end, calls finish. A second signal, a second
+later or more, ends it at once.
 Writes its log to the standard output, one JSON object a line.`;
 
 /** Runs until it is told to stop. @returns the exit code */

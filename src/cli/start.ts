@@ -41,7 +41,7 @@ variables. What it makes is kept in SURETY_STATE_DIR (.surety) for the next star
 
   --fresh   throws the data of its own Postgres away first; with SURETY_TEST_CLOCK=1 the new one is a test database
 
-Ctrl-C or SIGTERM drains it; a second one ends it at once. Its log goes to the standard error.`;
+Ctrl-C or SIGTERM drains it; a second one, a second later or more, ends it at once. Its log goes to the standard error.`;
 
 /** Certificates hold for a day and are minted again after two thirds of it; the listener reads them again by itself. */
 const RENEWAL_CHECK_MS = 15 * 60_000;

@@ -1,8 +1,13 @@
+import { constants } from 'node:os';
+import { awaitStop } from '../stop-signals.js';
 import { PROCESS_TERMINAL, type Terminal } from './admin/terminal.js';
 import { openWorker } from './worker/open-worker.js';
 import { readWorkerOptions } from './worker/read-options.js';
 import type { WorkerEntry } from './worker/steps.js';
 import { workerLine } from './worker/worker-log.js';
+
+/** What a shell says of a program that a signal ended: this and the signal's number. */
+const SHELL_SIGNAL_BASE = 128;
 
 export const WORKER_HELP = `surety worker --provider <url> [options]
 
@@ -28,7 +33,7 @@ service. Needs a registration with the role action_worker. One line for each ste
   --once            ends where nothing is ready any more
   --json            one JSON object a line
 
-SIGTERM or Ctrl-C: finishes the action in hand and ends with 0. An answer of the provider is a JSON object with
+SIGTERM or Ctrl-C: finishes the action in hand and ends with 0; a second one, a second later or more: at once. An answer of the provider is a JSON object with
 execution_digest, status (done, refused, pending, unknown), id and retryable.`;
 
 /** Runs until it is told to stop, or with --once until nothing is ready. @returns the exit code */
@@ -43,14 +48,17 @@ export async function workerCommand(
     terminal.out(`${workerLine(entry, new Date(), options.json)}\n`);
   };
   const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal);
+  const signals = awaitStop({
+    signals: ['SIGINT', 'SIGTERM'],
+    endAtOnce: (signal) => process.exit(SHELL_SIGNAL_BASE + constants.signals[signal]),
+  });
+  void signals.asked.then(() => stop.abort());
   const { worker, close } = await openWorker(options, tell);
   try {
     await (options.once ? worker.drain(stop.signal) : worker.run(stop.signal));
     return 0;
   } finally {
     close();
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, onSignal);
+    signals.release();
   }
 }

@@ -25,8 +25,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'rpc',
     'certs',
     'main.ts',
+    'stop-signals.ts',
   ],
-  'main.ts': ['server', 'config'],
+  'main.ts': ['server', 'config', 'stop-signals.ts'],
+  'stop-signals.ts': [],
 };
 
 /** Node's modules that the pure core may use: hashing is a function. */
