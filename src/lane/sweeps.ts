@@ -7,8 +7,8 @@ import type { Reader } from '../store/reader.js';
 import { EndedGrantWalk } from './ended-grants.js';
 import type { CommandRunner } from './lanes.js';
 
-/** So many candidates per kind and domain in one round: the queue is shared with the callers. */
-const CANDIDATES_PER_ROUND = 200n;
+/** So many candidates per kind and domain at once: the queue is shared with the callers. */
+const CANDIDATES_PER_PAGE = 200n;
 
 /** What is found outside: all that a command of the sweep names. */
 type Candidate<Command extends CommandBase> = Omit<Command, 'commandId'>;
@@ -23,10 +23,10 @@ export interface SweepParts {
   readonly commands: CommandRunner;
   readonly reader: Reader;
   readonly newId: (prefix: string) => string;
-  /** Housekeeping that decides nothing: expired nonces and the like. */
-  readonly housekeeping: () => Promise<void>;
-  /** Told of a round that failed; the next one tries again. */
-  readonly onError: (error: unknown) => void;
+  /** Housekeeping that decides nothing, by a name: expired nonces and the like. Each is done in every round. */
+  readonly housekeeping: Readonly<Record<string, () => Promise<unknown>>>;
+  /** Told of each sweep that failed in a round, by its name; the next round tries again. */
+  readonly onError: (error: unknown, sweep: string) => void;
 }
 
 /**
@@ -49,15 +49,20 @@ export class Sweeps {
     const next = (): void => {
       if (this.stopped) return;
       this.timer = setTimeout(() => {
+        // Each failure was told already.
         this.sweepOnce()
-          .catch((error: unknown) => this.parts.onError(error))
+          .catch(() => undefined)
           .finally(next);
       }, pauseMs);
     };
     next();
   }
 
-  /** Resolves after a whole round that began after the call. */
+  /**
+   * Resolves after a whole round that began after the call.
+   *
+   * @throws the first failure of the round, once all of it has been done
+   */
   async sweepOnce(): Promise<SweepRound> {
     while (this.round) await this.round.catch(() => undefined);
     const round = this.sweep();
@@ -80,23 +85,26 @@ export class Sweeps {
   private async sweep(): Promise<SweepRound> {
     const failures: unknown[] = [];
     let changed = 0;
-    const attempt = async (work: () => Promise<number>): Promise<void> => {
+    const attempt = async (name: string, work: (name: string) => Promise<number>): Promise<void> => {
       try {
-        changed += await work();
+        changed += await work(name);
       } catch (error) {
         failures.push(error);
+        this.parts.onError(error, name);
       }
     };
-    await attempt(() => this.run('late_prepared_effects', expireEffect));
-    await attempt(() => this.endedGrants());
-    await attempt(() => this.run('lost_executions', loseExecutor));
-    await attempt(() => this.run('expired_proposals', expireProposal));
-    await attempt(() => this.run('expired_action_leases', reapLease));
-    await attempt(() => this.run('unobservable_actions', reapLease));
-    await attempt(async () => {
-      await this.parts.housekeeping();
-      return 0;
-    });
+    await attempt('late_prepared_effects', (query) => this.run(query, expireEffect));
+    await attempt('ended_grants', () => this.endedGrants());
+    await attempt('lost_executions', (query) => this.run(query, loseExecutor));
+    await attempt('expired_proposals', (query) => this.run(query, expireProposal));
+    await attempt('expired_action_leases', (query) => this.run(query, reapLease));
+    await attempt('unobservable_actions', (query) => this.run(query, reapLease));
+    for (const [name, keep] of Object.entries(this.parts.housekeeping)) {
+      await attempt(name, async () => {
+        await keep();
+        return 0;
+      });
+    }
     if (failures.length > 0) throw failures[0];
     return { changed };
   }
@@ -107,7 +115,7 @@ export class Sweeps {
   ): Promise<number> {
     let changed = 0;
     for (;;) {
-      const candidates = await this.parts.reader.query<Candidate<Command>>(query, [CANDIDATES_PER_ROUND]);
+      const candidates = await this.parts.reader.query<Candidate<Command>>(query, [CANDIDATES_PER_PAGE]);
       const moved = await this.submitAll(candidates, decision);
       changed += moved;
       // A round ends where nothing moves any more: what is refused now is tried in the next one.
@@ -121,8 +129,8 @@ export class Sweeps {
     for (;;) {
       const { candidates, last } = await this.walk.next();
       let moved = 0;
-      for (let at = 0; at < candidates.length; at += Number(CANDIDATES_PER_ROUND)) {
-        moved += await this.submitAll(candidates.slice(at, at + Number(CANDIDATES_PER_ROUND)), expireEffect);
+      for (let at = 0; at < candidates.length; at += Number(CANDIDATES_PER_PAGE)) {
+        moved += await this.submitAll(candidates.slice(at, at + Number(CANDIDATES_PER_PAGE)), expireEffect);
       }
       changed += moved;
       if (last || moved === 0 || this.stopped) return changed;

@@ -58,13 +58,13 @@ export function composeCore(
     commands: lanes,
     reader,
     newId,
-    housekeeping: async () => {
-      await watch.look();
-      await sweepNonces(lanePool, { places });
-      await sweepLanes(lanePool);
+    housekeeping: {
+      admission: () => watch.look(),
+      nonces: () => sweepNonces(lanePool, { places }),
+      lanes: () => sweepLanes(lanePool),
     },
-    onError: (error) =>
-      log.warn({ error: nameOf(error) }, 'a round of the sweeps failed; the next one tries again'),
+    onError: (error, sweep) =>
+      log.warn({ sweep, error: nameOf(error) }, 'a sweep failed; the next round tries again'),
   });
   return {
     tools: { commands: lanes, reader, newId, proofKeys: proofKeysOf(reader) },

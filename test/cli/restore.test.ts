@@ -109,7 +109,7 @@ function sweeps(): Sweeps {
     commands: replica.lanes,
     reader: replica.reader,
     newId: freshId,
-    housekeeping: async () => {},
+    housekeeping: {},
     onError: (error) => {
       throw error;
     },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { CommandRunner } from '../../src/lane/lanes.js';
 import { LOOKED_AT_ONCE } from '../../src/lane/ended-grants.js';
+import type { CommandRunner } from '../../src/lane/lanes.js';
 import { Sweeps } from '../../src/lane/sweeps.js';
 import type { Reader } from '../../src/store/reader.js';
 
@@ -8,6 +8,7 @@ import type { Reader } from '../../src/store/reader.js';
 function sweepsWith(failing: string | undefined) {
   const asked: string[] = [];
   const submitted: string[] = [];
+  const failed: string[] = [];
   let kept = 0;
   const reader = {
     query: async (name: string) => {
@@ -27,12 +28,14 @@ function sweepsWith(failing: string | undefined) {
     reader,
     commands,
     newId: (prefix) => `${prefix}-1`,
-    housekeeping: async () => {
-      kept += 1;
+    housekeeping: {
+      nonces: async () => {
+        kept += 1;
+      },
     },
-    onError: () => {},
+    onError: (_, sweep) => failed.push(sweep),
   });
-  return { sweeps, asked, submitted, kept: () => kept };
+  return { sweeps, asked, submitted, failed, kept: () => kept };
 }
 
 describe('a round of sweeps', () => {
@@ -45,11 +48,62 @@ describe('a round of sweeps', () => {
   });
 
   it('says that one of them failed, and goes on with the others all the same', async () => {
-    const { sweeps, asked, submitted, kept } = sweepsWith('prepared_effects_of_ended_grants');
+    const { sweeps, asked, submitted, failed, kept } = sweepsWith('prepared_effects_of_ended_grants');
     await expect(sweeps.sweepOnce()).rejects.toThrow('took too long');
+    expect(failed).toEqual(['ended_grants']);
     expect(new Set(asked).size).toBe(6);
     expect(submitted).toEqual(['effect.lose_executor']);
     expect(kept()).toBe(1);
+  });
+});
+
+/** Sweeps of a store in which these are due, again and again, by the query that finds them; `submit` says what becomes of each. */
+function sweepsOver(
+  due: Readonly<Record<string, readonly string[]>>,
+  submit: (effectId: string) => unknown = () => ({ ok: true, reply: { changed: true } }),
+  housekeeping: Readonly<Record<string, () => Promise<unknown>>> = {},
+) {
+  const asked: string[] = [];
+  const submitted: string[] = [];
+  const failed: string[] = [];
+  const sweeps = new Sweeps({
+    reader: {
+      query: async (name: string) => {
+        asked.push(name);
+        return (due[name] ?? []).map((effectId) => ({ domainId: 'acme.test', effectId }));
+      },
+    } as unknown as Reader,
+    commands: {
+      submit: async (_: unknown, { effectId }: { effectId: string }) => {
+        submitted.push(effectId);
+        return submit(effectId);
+      },
+    } as unknown as CommandRunner,
+    newId: () => 'sweep-1',
+    housekeeping,
+    onError: (error, sweep) => failed.push(`${sweep}: ${(error as Error).message}`),
+  });
+  const pagesOf = (name: string): number => asked.filter((one) => one === name).length;
+  return { sweeps, submitted, failed, pagesOf };
+}
+
+describe('a sweep among others', () => {
+  it('of housekeeping keeps none of the others, and each failure is told', async () => {
+    const kept: string[] = [];
+    const keep = (name: string, fails: boolean) => async () => {
+      if (fails) throw new Error('took longer than 2 s');
+      kept.push(name);
+    };
+    const housekeeping = {
+      admission: keep('admission', true),
+      nonces: keep('nonces', false),
+      more: keep('more', true),
+      lanes: keep('lanes', false),
+    };
+    const { sweeps, failed } = sweepsOver({}, undefined, housekeeping);
+    await expect(sweeps.sweepOnce()).rejects.toThrow('took longer than 2 s');
+    expect(kept).toEqual(['nonces', 'lanes']);
+    expect(failed).toEqual(['admission: took longer than 2 s', 'more: took longer than 2 s']);
   });
 });
 
@@ -82,7 +136,7 @@ describe('the walk over what is not settled', () => {
       reader,
       commands,
       newId: () => 'sweep-1',
-      housekeeping: async () => {},
+      housekeeping: {},
       onError: () => {},
     };
     return { sweeps: new Sweeps(parts), places, submitted };

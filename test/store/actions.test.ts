@@ -151,7 +151,7 @@ test('the sweeps end what time ends, and take back what ran out', async () => {
     commands: replica.lanes,
     reader: replica.reader,
     newId: freshId,
-    housekeeping: async () => undefined,
+    housekeeping: {},
     onError: (error) => expect.fail(String(error)),
   });
   const round = await sweeps.sweepOnce();
