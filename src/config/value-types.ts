@@ -63,8 +63,8 @@ export const fault = z.string().transform((text, context) => {
   const order = parseFault(text);
   if (order !== undefined) return order;
   context.addIssue(
-    'must be <seam>:<crash|error|delay> with a seam of after-gather, after-decide, in-commit-<n>, before-commit, ' +
-      'after-commit; optionally @<command kind>',
+    'must be <seam>:<crash|error|delay|hold> with a seam of after-gather, after-decide, in-commit-<n>, before-commit, ' +
+      'after-commit; optionally @<command kind>, and for hold =<file>',
   );
   return z.NEVER;
 });

@@ -122,7 +122,7 @@ export const VARIABLES = {
   },
   SURETY_FAULT: {
     about:
-      'Makes the store fail once at a seam, for tests: `<seam>:<crash|error|delay>`. Only on a database that `surety migrate --test` has marked.',
+      'Makes the store fail once at a seam, for tests: `<seam>:<crash|error|delay|hold>`. Only on a database that `surety migrate --test` has marked.',
     type: fault,
   },
 } as const satisfies Record<string, Variable>;

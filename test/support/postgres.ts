@@ -107,6 +107,26 @@ export async function createDatabaseOn(
   };
 }
 
+/** As long as no test takes, in milliseconds. */
+const FOR_EVER_MS = '600000';
+
+/**
+ * The same database, for a service or a lane whose transaction a test holds or keeps waiting: no timeout of the connection
+ * ends it meanwhile, however slow the machine is. What a URL says goes before the service's own values (`clientConfig`).
+ */
+export function patientUrl(url: string): string {
+  const patient = new URL(url);
+  for (const name of [
+    'idle_in_transaction_session_timeout',
+    'lock_timeout',
+    'statement_timeout',
+    'query_timeout',
+  ]) {
+    patient.searchParams.set(name, FOR_EVER_MS);
+  }
+  return patient.href;
+}
+
 async function asSuperuser(server: PreparedServer, sql: string): Promise<void> {
   const client = new Client(server.url);
   await client.connect();

@@ -31,7 +31,7 @@ export interface ServiceSettings {
   readonly wait?: boolean;
 }
 
-const READY_TIMEOUT_MS = 30_000;
+const READY_TIMEOUT_MS = 90_000;
 const STOP_TIMEOUT_MS = 30_000;
 const MAIN = path.resolve('dist/src/cli/main.js');
 
