@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Channel } from '../../src/cli/client/service-client.js';
@@ -10,15 +13,19 @@ import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js'
 import { WorkloadService } from '../../src/gen/surety/identity/v1/workload_service_pb.js';
 import { expectSound } from '../fault/store-invariants.js';
 import { ACME, AUDITOR, type E2eWorld, HARNESS, openE2eWorld, refusedWith } from '../support/e2e-world.js';
+import { patientUrl } from '../support/postgres.js';
 import type { ServiceProcess } from '../support/service-process.js';
 import { type ExactCall, ExactCalls, openChannel } from './exact-calls.js';
 
 // architecture.md and issue "Effects end to end", 9: on SIGTERM health goes first, calls in flight finish, watches end,
-// then the pool goes. A fault holds a call up for three seconds, so that there is one in flight.
+// then the pool goes. A fault holds a call up for as long as the test wants, so that there is one in flight.
 
 let world: E2eWorld;
 let calls: ExactCalls;
 const channels: Channel[] = [];
+/** While this file is there, a reservation with the fault `HELD` is held before its COMMIT. */
+const folder = mkdtempSync(path.join(os.tmpdir(), 'surety-drain-'));
+const heldWhile = path.join(folder, 'held');
 
 beforeAll(async () => {
   world = await openE2eWorld();
@@ -26,15 +33,26 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const channel of channels) channel.close();
+  rmSync(folder, { recursive: true });
   await world.close();
 });
 
-const HELD = { SURETY_FAULT: 'before-commit:delay@effect.reserve' };
+const HELD = { SURETY_FAULT: `before-commit:hold@effect.reserve=${heldWhile}` };
+/** Longer than any test: a service that waits for it instead of what has ended is seen. */
+const LONG_GRACE = { SURETY_DRAIN_GRACE_MS: '600000' };
+
+/** The longest that the service lets a call take. */
+const PATIENCE_MS = 60_000;
 
 /** With a login that nothing else here uses, so that its connections can be told from others. */
 function start(env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
   const { url, serviceUrl } = world.database;
-  return world.startReplica({ SURETY_DATABASE_URL: serviceUrl, SURETY_MIGRATION_URL: url, ...env });
+  return world.startReplica({
+    SURETY_DATABASE_URL: patientUrl(serviceUrl),
+    SURETY_MIGRATION_URL: url,
+    ...LONG_GRACE,
+    ...env,
+  });
 }
 
 function connect(spiffeId: string, service: ServiceProcess): Channel {
@@ -43,17 +61,18 @@ function connect(spiffeId: string, service: ServiceProcess): Channel {
   return channel;
 }
 
-/** Sends a reservation and waits until its batch holds the lock of the domain. */
+/** Sends a reservation and waits until its batch holds the lock of the domain, until it is let go. */
 async function inFlight(
   call: ExactCall,
   service: ServiceProcess,
-): Promise<{ answer: ReturnType<ExactCall['send']> }> {
-  const answer = call.send(service);
+): Promise<{ answer: ReturnType<ExactCall['send']>; letGo: () => void }> {
+  writeFileSync(heldWhile, '');
+  const answer = call.send(service, PATIENCE_MS);
   answer.catch(() => undefined);
   const held = `SELECT count(*)::int AS count FROM pg_stat_activity
     WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE 'INSERT%'`;
   await expect.poll(async () => (await world.sql.query(held)).rows[0].count).toBe(1);
-  return { answer };
+  return { answer, letGo: () => rmSync(heldWhile) };
 }
 
 /** What a stream brought, with the moments, until it ended. */
@@ -89,7 +108,7 @@ describe('a service that is told to stop', () => {
     await harness.service(WorkloadService).whoAmI({ domainId: ACME });
     await expect.poll(() => health.seen.length).toBe(1);
     await expect.poll(() => entries.seen.length).toBeGreaterThan(0);
-    const { answer } = await inFlight(await calls.reserve(), service);
+    const { answer, letGo } = await inFlight(await calls.reserve(), service);
 
     process.kill(service.pid, 'SIGTERM');
     await expect.poll(() => health.seen.at(-1)?.message.status).toBe(Serving.NOT_SERVING);
@@ -107,6 +126,7 @@ describe('a service that is told to stop', () => {
     expect(await refusedWith(late)).toMatchObject({ code: 'UNAVAILABLE' });
     expect(await Promise.race([service.ended, sleep(0, 'there')])).toBe('there');
 
+    letGo();
     expect(await answer).toMatchObject({ duplicate: false });
     expect(await service.ended).toBe(0);
     expect(service.log().trim().split('\n').at(-1)).toContain('drained');
@@ -114,12 +134,10 @@ describe('a service that is told to stop', () => {
     await expectSound(world.sql, ACME);
   });
 
-  test('and is idle: is gone at once, with exit code 0', async () => {
+  test('and is idle: is gone without waiting for its grace, with exit code 0', async () => {
     const service = await start();
-    const begun = performance.now();
     process.kill(service.pid, 'SIGINT');
     expect(await service.ended).toBe(0);
-    expect(performance.now() - begun).toBeLessThan(3_000);
     await nothingIsLeft(service);
   });
 
@@ -129,10 +147,8 @@ describe('a service that is told to stop', () => {
     const { answer } = await inFlight(call, service);
     process.kill(service.pid, 'SIGTERM');
     await expect.poll(() => service.log()).toContain('a second signal ends at once');
-    const begun = performance.now();
     process.kill(service.pid, 'SIGTERM');
     expect(await service.ended).toBe(130);
-    expect(performance.now() - begun).toBeLessThan(1_500);
     expect(await refusedWith(answer)).toMatchObject({ code: 'UNAVAILABLE', reason: '' });
     expect(await call.send(world.service)).toMatchObject({ duplicate: false });
     await expectSound(world.sql, ACME);
@@ -141,9 +157,13 @@ describe('a service that is told to stop', () => {
   test('with a call that takes longer than the grace: it is cut off, its command is not', async () => {
     const service = await start({ ...HELD, SURETY_DRAIN_GRACE_MS: '300' });
     const call = await calls.reserve();
-    const { answer } = await inFlight(call, service);
+    const { answer, letGo } = await inFlight(call, service);
     process.kill(service.pid, 'SIGTERM');
     expect(await refusedWith(answer)).toMatchObject({ code: 'UNAVAILABLE', reason: '' });
+    // The grace is over, and it waits for what was begun.
+    await sleep(500);
+    expect(await readiness(service)).toEqual({ status: 503, text: 'not ready: draining\n' });
+    letGo();
     expect(await service.ended).toBe(0);
     await nothingIsLeft(service);
     expect(await call.send(world.service)).toMatchObject({ duplicate: true });
