@@ -84,13 +84,20 @@ export class WorkerSession {
     return held(await this.exactly((options) => this.actions.leaseNext(request, options)));
   }
 
-  /** Leases the next DISPATCHED action, to observe it; undefined: there is none. */
+  /**
+   * Leases the next DISPATCHED action, to observe it; undefined: there is none. A call that only ended others looked at no more
+   * than those, and is followed by another.
+   */
   async leaseObservation({
     scope,
     leaseMs = LEASE_MS,
   }: Omit<LeaseWish, 'states'> = {}): Promise<Held | undefined> {
-    const request = { ...this.leaseRequest(leaseMs), ...(scope && { scope }) };
-    return held(await this.exactly((options) => this.actions.leaseObservation(request, options)));
+    for (;;) {
+      const request = { ...this.leaseRequest(leaseMs), ...(scope && { scope }) };
+      const answer = await this.exactly((options) => this.actions.leaseObservation(request, options));
+      const lease = held(answer);
+      if (lease || answer.ended === 0) return lease;
+    }
   }
 
   /** The action with all of its receipts, for a validator of the worker's own. */

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { beginDispatch } from '../../../src/ledger/action/begin-dispatch.js';
 import { beginObservation } from '../../../src/ledger/action/begin-observation.js';
 import { deferObservation } from '../../../src/ledger/action/defer-observation.js';
+import { ENDED_PER_LEASE } from '../../../src/ledger/action/limits.js';
 import { leaseObservation } from '../../../src/ledger/action/lease-observation.js';
 import { reapLease } from '../../../src/ledger/action/reap-lease.js';
 import type { ActionReceiptRow, ActionRow } from '../../../src/ledger/action/records.js';
@@ -158,6 +159,17 @@ describe('a lease to observe', () => {
     expect(lease()).toMatchObject({ ended: 2, leased: { action: { actionId: good.actionId } } });
     expectAmbiguous(late.actionId, 'observation_deadline');
     expectAmbiguous(used.actionId, 'observations_exhausted');
+  });
+
+  it("ends so many at most, and says so: what is behind them is the next call's", () => {
+    for (let n = 0; n < 2 * ENDED_PER_LEASE + 5; n += 1)
+      world.dispatched({ observationWindow: 30n * SECOND });
+    const good = world.dispatched();
+    world.advance(MINUTE);
+    expect(lease()).toMatchObject({ ended: ENDED_PER_LEASE, leased: undefined });
+    expect(lease()).toMatchObject({ ended: ENDED_PER_LEASE, leased: undefined });
+    expect(lease()).toMatchObject({ ended: 5, leased: { action: { actionId: good.actionId } } });
+    expect(lease()).toMatchObject({ ended: 0, leased: undefined });
   });
 
   it('is answered again to the same request', () => {

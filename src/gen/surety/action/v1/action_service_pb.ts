@@ -604,7 +604,8 @@ export const LeaseObservationRequestSchema: GenMessage<LeaseObservationRequest> 
  */
 export type LeaseObservationResponse = Message<"surety.action.v1.LeaseObservationResponse"> & {
   /**
-   * The action with its lease; absent: nothing is to be observed.
+   * The action with its lease; absent: nothing is to be observed, or, with `ended` above 0, not among those that were looked
+   * at: ask again, with a new request id.
    *
    * @generated from field: surety.action.v1.Action action = 1;
    */
@@ -1877,7 +1878,8 @@ export const ActionService: GenService<{
   },
   /**
    * Takes the next DISPATCHED action to observe it: one without a lease, with a valid contract, time and observations left.
-   * Those it meets without are ended as ambiguous and skipped. Repeats as LeaseNext.
+   * Those it meets without are ended as ambiguous and skipped, up to 20 in one call: without an action in the answer, and with
+   * `ended` above 0, there may be more; ask again, as another request. Repeats as LeaseNext.
    *
    * @generated from rpc surety.action.v1.ActionService.LeaseObservation
    */
