@@ -71,6 +71,7 @@ export function auditService(tools: HandlerTools, positions: PositionPoller): Se
   });
 }
 
+/** Whether the watcher may still read is judged after each page that holds something, before any of it goes out. */
 async function* watchEntries(
   tools: ReaderTools,
   positions: PositionPoller,
@@ -80,13 +81,15 @@ async function* watchEntries(
   const violations = new Violations();
   violations.integer('after_seq', afterSeq, 0n, MAX_SEQ);
   violations.throwIfAny();
+  const recheck = async () => void (await requireReader(tools, context, context.domainId));
   yield* followLog({
     context,
     positions,
     afterPosition: afterSeq,
-    recheck: async () => void (await requireReader(tools, context, context.domainId)),
+    recheck,
     readPage: async (position) => {
       const rows = await readPage(tools, context.domainId, position, WATCH_PAGE_SIZE);
+      if (rows.length > 0) await recheck();
       return {
         messages: rows.map((row) => ({ position: row.seq, entry: storedEntry(row) })),
         position: rows.at(-1)?.seq ?? position,

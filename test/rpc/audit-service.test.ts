@@ -329,6 +329,21 @@ describe('WatchEntries', () => {
     controller.abort();
   });
 
+  test('an auditor who is suspended gets nothing of what comes after it', async () => {
+    const controller = new AbortController();
+    const stream = watch(await headSeq(), controller.signal);
+    await stream.next();
+    await publish(replica);
+    const head = await headSeq();
+    for (let seen = 0n; seen < head; ) seen = (await stream.next()).value.position;
+    const suspend = 'UPDATE operators SET status = $1 WHERE spiffe_id = $2';
+    await world.admin.query(suspend, ['suspended', AUDITOR.spiffeId]);
+    await publish(replica);
+    expect(await reasonOf(stream.next())).toBe('NOT_VISIBLE');
+    await world.admin.query(suspend, ['active', AUDITOR.spiffeId]);
+    controller.abort();
+  });
+
   test('is refused to strangers before anything is sent', async () => {
     const request = create(WatchEntriesRequestSchema, { domainId: DOMAIN });
     const stream = handlers().watchEntries(request, contextOf(HARNESS, 'auditor'));
