@@ -276,6 +276,31 @@ describe('a denial', () => {
     },
   );
 
+  test('is recorded once, however the reasons and the questions of a caller alternate', async () => {
+    const one = await party('principal');
+    const setHarness = (status: RecordStatus) =>
+      put({ case: 'putHarness', value: { harness: { ...one.harness, status } } });
+    const asked = { ...question(one), action: 'charge' };
+    const told: (readonly [Reason | undefined, string | undefined])[] = [];
+    const note = async (request: Question) => {
+      const { decision } = await ask(request, asHarness(one));
+      told.push([decision?.reason, decision?.decisionId]);
+    };
+    for (let round = 0; round < 3; round += 1) {
+      await note(asked);
+      for (const policyRevision of [98n, 99n]) await note({ ...asked, policyRevision });
+      await setHarness(SUSPENDED);
+      await note(asked);
+      await setHarness(ACTIVE);
+    }
+    const { ENTITLEMENT_MISSING, POLICY_REVISION_STALE: stale, HARNESS_INACTIVE } = Reason;
+    expect(told.slice(0, 4).map(([reason]) => reason)).toEqual([
+      ...[ENTITLEMENT_MISSING, stale, stale, HARNESS_INACTIVE],
+    ]);
+    expect(new Set(told.slice(0, 4).map(([, id]) => id)).size).toBe(4);
+    expect(told.slice(4)).toEqual([...told.slice(0, 4), ...told.slice(0, 4)]);
+  });
+
   test('is decided anew after 60 s', async () => {
     const one = await party('principal');
     const asked = { ...question(one), action: 'charge' };

@@ -8,6 +8,7 @@ import type { DomainRow } from '../../src/ledger/authority/records.js';
 import { INDEXES, type IndexName, type IndexTable } from '../../src/ledger/indexes.js';
 import type { Reads } from '../../src/ledger/reads.js';
 import { type KeyPart, keyText, rowKey, type TableName, type Tables } from '../../src/ledger/tables.js';
+import { MINUTE } from '../../src/ledger/types.js';
 import { type ChangeLog, WorkingSet } from '../../src/ledger/working-set.js';
 import { checkCounters } from './counter-rules.js';
 import { GATHER_ACTIONS } from './gather-actions.js';
@@ -31,6 +32,7 @@ export const FACTS = {
 const MAX_CREDENTIALS = 32;
 const MAX_REGISTRATIONS = 64;
 const MAX_SHAPES = 65;
+const MAX_DENIALS = 32;
 
 /**
  * One domain in memory with what the database promises: rows by key, its indexes, whole batches or nothing, and the
@@ -247,7 +249,10 @@ export const GATHER: Gathering = {
   },
   denials: (store, set, key: Buffer) =>
     loadIndex(store, set, 'denialsOf', [key], (rows) =>
-      first(rows.sort((a, b) => descending(a.decidedAt, b.decidedAt))),
+      rows
+        .sort((a, b) => descending(a.decidedAt, b.decidedAt))
+        .filter((row, _, [newest]) => row.decidedAt > (newest?.decidedAt ?? 0n) - MINUTE)
+        .slice(0, MAX_DENIALS),
     ),
   registrations: (store, set, id: string) => load(store, set, 'registrations', id),
   registrationsOfSpiffeId: (store, set, id: string) =>

@@ -22,6 +22,8 @@ export interface PolicyQuestion extends GrantDimensions {
   readonly protectedOperation: boolean;
   /** Its `contextDigest`, where that is known already. */
   readonly context?: Digest;
+  /** Its `denialKey`, where the command says less than the question, whose revision is then a row's. */
+  readonly denial?: Digest;
   /** Whether the exhausted grant is left to Reserve's own rule, which comes behind the effect key's (effects.md, Reserve 6). */
   readonly leaveGrantUse?: boolean;
 }
@@ -45,16 +47,18 @@ export function contextDigest(
 
 /**
  * Under which text the denials of a question are found again: everything that a command itself says, so that the read can
- * be named before any row is there. What only rows say (reason, revision, actor) is compared on the row found.
+ * be named before any row is there. What only rows say (reason, revision, actor) is compared on the rows found.
  */
 export function denialKey(question: PolicyQuestion): Digest {
-  return canonicalDigest('surety-policy-denial-v1', [
+  if (question.denial) return question.denial;
+  return canonicalDigest('surety-policy-denial-v2', [
     question.caller.spiffeId,
     question.action,
     question.resource,
     contextDigest(question),
     question.grantId,
     question.eligibilityDenials ?? [],
+    question.policyRevision,
     question.expectation?.assurance,
     question.expectation?.credentialEpoch,
     question.protectedOperation,

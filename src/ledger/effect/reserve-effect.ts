@@ -96,7 +96,7 @@ function decide(draft: Draft, command: ReserveEffectCommand, now: Micros): Outco
   if (unrecorded || !event || !grant) return refuse(unrecorded ?? missingRow());
 
   // Rule 4: recorded whether it allows or denies.
-  const question = questionOf(command, digests.context, event);
+  const question = questionOf(command, digests, event);
   const verdict = decidePolicy(draft, question);
   if (!verdict.allowed) return recordedDenial(draft, command, actor, question, verdict, verdict.refusal);
 
@@ -137,14 +137,14 @@ const digestsOf = derived((command: ReserveEffectCommand) => {
     identity: effectIdentity({ domainId, eventId, sink, requestDigest }),
     key: effectKeyDigest(command),
     context,
-    denial: denialKey(questionOf(command, context, undefined)),
+    denial: denialKey(questionOf(command, { context }, undefined)),
   };
 });
 
 /** Every effect is a protected operation, decided under the event's policy revision. */
 function questionOf(
   command: ReserveEffectCommand,
-  context: Digest,
+  { context, denial }: { readonly context: Digest; readonly denial?: Digest },
   event: EventRow | undefined,
 ): PolicyQuestion {
   const { caller, action, resource, inputSource, outputSink, dataClass, requestDigest, eventId, grantId } =
@@ -160,6 +160,7 @@ function questionOf(
     eventId,
     grantId,
     context,
+    ...(denial === undefined ? {} : { denial }),
     ...(event === undefined ? {} : { policyRevision: event.policyRevision }),
     protectedOperation: true,
     leaveGrantUse: true,

@@ -141,6 +141,8 @@ describe('Decide', () => {
       { ...denied, expectation: { assurance: 'weak' } },
       { ...denied, dataClass: 1 as const },
       { ...denied, protectedOperation: true },
+      { ...denied, policyRevision: 1n },
+      { ...denied, policyRevision: 2n },
     ].map((question) => denialKey(question).toString('hex'));
     expect(new Set(keys).size).toBe(keys.length);
   });
