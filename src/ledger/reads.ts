@@ -28,8 +28,16 @@ export interface Reads {
   /** The newest denial under a denial key (32 bytes), and those within the minute before it, at most 32. */
   readonly denials?: readonly Buffer[];
   readonly registrations?: readonly string[];
-  /** Registrations of a SPIFFE ID, those in force first, at most 64. Keys: SPIFFE IDs. */
+  /**
+   * Registrations of a SPIFFE ID: active, of the current revocation epoch and not expired, all of them, and the one that lasts
+   * longest, whatever it is. Keys: SPIFFE IDs.
+   */
   readonly registrationsOfSpiffeId?: readonly string[];
+  /**
+   * The same, of which only those are complete that are bound to the effect's event and grant, stand for its sink, or started or
+   * settled it; of the others there is one of each role, certificate and way of being bound.
+   */
+  readonly registrationsForEffect?: readonly EffectWorkloadKey[];
   /** All versions of a registration. Keys: registration ids. */
   readonly registrationVersions?: readonly string[];
   /** All versions that ever held a proof key. Keys: thumbprints. */
@@ -139,6 +147,11 @@ export interface ReadyKey {
   readonly types: readonly string[];
   readonly actionIds: readonly string[];
   readonly states: readonly string[];
+}
+
+export interface EffectWorkloadKey {
+  readonly spiffeId: string;
+  readonly effectId: string;
 }
 
 export interface ReceiptKey {

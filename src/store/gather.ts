@@ -166,6 +166,15 @@ function planVersions(plan: Planner): void {
     plan.indexed('registrations_of_spiffe_ids', 'registrationsOfSpiffeId', [texts(spiffeIds)]);
     plan.mark((set) => spiffeIds.forEach((id) => set.markIndex('registrationsOfSpiffeId', [id])));
   }
+  const ofEffects = plan.keys('registrationsForEffect');
+  if (ofEffects.length > 0) {
+    const owners = texts(ofEffects.map(({ spiffeId }) => spiffeId));
+    const effects = texts(ofEffects.map(({ effectId }) => effectId));
+    plan.indexed('registrations_for_effects', 'registrationsOfSpiffeId', [owners, effects]);
+    plan.mark((set) =>
+      ofEffects.forEach(({ spiffeId }) => set.markIndex('registrationsOfSpiffeId', [spiffeId])),
+    );
+  }
   const registrations = plan.keys('registrationVersions');
   if (registrations.length > 0) {
     plan.indexed('versions_of_registrations', 'versionsOfRegistration', [texts(registrations)]);

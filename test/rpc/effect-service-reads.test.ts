@@ -1,7 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Effect, EffectState, StateSource } from '../../src/gen/surety/effect/v1/effect_pb.js';
 import { sha256 } from '../../src/ledger/encoding.js';
-import { callerOf, EXECUTOR_A, EXECUTOR_B, freshId, nowMicros, RECONCILER } from '../support/effect-world.js';
+import type { RegistrationRow } from '../../src/ledger/identity/records.js';
+import {
+  callerOf,
+  EXECUTOR_A,
+  EXECUTOR_B,
+  freshId,
+  nowMicros,
+  RECONCILER,
+  seedRegistration,
+} from '../support/effect-world.js';
 import {
   acknowledgeRequest,
   type Peer,
@@ -240,6 +249,84 @@ describe('who sees an effect', () => {
     expect(await lookedAt(settler, unknown, settler.registration.registrationId)).toBe('seen');
     const other = await service.workload(EXECUTOR_A, { sinks: ['mail'] });
     expect(await lookedAt(other, unknown, other.registration.registrationId)).toBe('NOT_VISIBLE');
+  });
+});
+
+describe('of many registrations in force none is overlooked', () => {
+  const HOUR = 3_600_000_000n;
+  /** More than any statement used to read. */
+  const MANY = 65;
+  const FLEET = callerOf('spiffe://acme.test/executor/fleet');
+  const SETTLERS = callerOf('spiffe://acme.test/reconciler/settlers');
+
+  async function register(
+    caller: typeof FLEET,
+    count: number,
+    over: Partial<RegistrationRow>,
+  ): Promise<void> {
+    for (let i = 0; i < count; i += 1) await seedRegistration(service.world, caller, { sinks: [], ...over });
+  }
+
+  beforeAll(async () => {
+    const rows = [FLEET, SETTLERS].map(({ spiffeId }, i) => ({
+      ...{ spiffeId, kind: i === 0 ? 'executor' : 'reconciler', refId: `many-${i}` },
+    }));
+    await service.world.seed('callers', rows as never);
+  });
+
+  test('an executor sees the effect that one of them is for, and no other', async () => {
+    const [effect, other] = [await service.reserve(), await service.reserve()];
+    const fleet: Peer = { caller: FLEET, kind: 'executor' };
+    const bound = (one: Effect) => ({ parentEventId: one.eventId, grantId: one.grantId });
+    await register(FLEET, MANY, {
+      parentEventId: 'another event',
+      grantId: 'g',
+      expiresAt: nowMicros() + 2n * HOUR,
+    });
+    expect(await lookedAt(fleet, effect)).toBe('NOT_VISIBLE');
+    await register(FLEET, 1, { ...bound(effect), expiresAt: nowMicros() + HOUR });
+    expect(await lookedAt(fleet, effect)).toBe('seen');
+    expect(await lookedAt(fleet, other)).toBe('NOT_VISIBLE');
+    // Standing for the sink, beside those that are bound and last longer.
+    await register(FLEET, 1, { sinks: [other.outputSink], expiresAt: nowMicros() + HOUR });
+    expect(await lookedAt(fleet, other)).toBe('seen');
+  });
+
+  test('one of the current revocation epoch, beside older ones that last longer, sees and lists', async () => {
+    const settlers: Peer = { caller: SETTLERS, kind: 'reconciler' };
+    const rule = async () => {
+      const refused = await refusalOf(service.call('listEffects', settlers, {}));
+      return [refused.reason, refused.metadata?.['rule']];
+    };
+    const workloadId = reconciler.registration.workloadId;
+    const old = {
+      workloadId,
+      role: 'effect_reconciler',
+      sinks: [settled.outputSink],
+      revocationEpoch: 7n,
+    } as const;
+    await register(SETTLERS, MANY, { ...old, expiresAt: nowMicros() + 2n * HOUR });
+    expect(await rule()).toEqual(['WORKLOAD_NOT_CURRENT', 'revocation_epoch']);
+    await register(SETTLERS, 1, { ...old, revocationEpoch: 1n, expiresAt: nowMicros() + HOUR });
+    expect(await lookedAt(settlers, settled)).toBe('seen');
+    const { effects } = await service.call('listEffects', settlers, {});
+    expect(effects.map(({ effectId }) => effectId)).toContain(settled.effectId);
+  });
+
+  test('of many that are bound to an event each, a list has the effects of all', async () => {
+    const effect = await service.reserve();
+    const settlers: Peer = { caller: SETTLERS, kind: 'reconciler' };
+    await service.tamper(`UPDATE registrations SET status = 'revoked' WHERE spiffe_id = $1`, [
+      SETTLERS.spiffeId,
+    ]);
+    const { workloadId } = reconciler.registration;
+    const role = 'effect_reconciler' as const;
+    const others = { parentEventId: 'another event', grantId: 'g', expiresAt: nowMicros() + 2n * HOUR };
+    await register(SETTLERS, MANY, { workloadId, role, ...others });
+    const bound = { parentEventId: effect.eventId, grantId: effect.grantId, expiresAt: nowMicros() + HOUR };
+    await register(SETTLERS, 1, { workloadId, role, ...bound });
+    const { effects } = await service.call('listEffects', settlers, {});
+    expect(effects.map(({ effectId }) => effectId)).toEqual([effect.effectId]);
   });
 });
 

@@ -5,6 +5,8 @@ import { NO_COUNTS } from '../../src/ledger/admission/records.js';
 import { genesisHash } from '../../src/ledger/audit/chain.js';
 import type { DomainHead } from '../../src/ledger/audit/records.js';
 import type { DomainRow } from '../../src/ledger/authority/records.js';
+import { type EffectPlace, isBoundTo } from '../../src/ledger/effect/rules/visible.js';
+import type { RegistrationRow } from '../../src/ledger/identity/records.js';
 import { INDEXES, type IndexName, type IndexTable } from '../../src/ledger/indexes.js';
 import type { Reads } from '../../src/ledger/reads.js';
 import { type KeyPart, keyText, rowKey, type TableName, type Tables } from '../../src/ledger/tables.js';
@@ -30,7 +32,6 @@ export const FACTS = {
 } as const;
 
 const MAX_CREDENTIALS = 32;
-const MAX_REGISTRATIONS = 64;
 const MAX_SHAPES = 65;
 const MAX_DENIALS = 32;
 
@@ -199,6 +200,18 @@ const holderFirst = (rows: Tables['effect_tombstones'][]): Tables['effect_tombst
 const active = (row: { status: string }): number => (row.status === 'active' ? 0 : 1);
 const descending = (a: bigint, b: bigint): number => (a < b ? 1 : a > b ? -1 : 0);
 
+const longestFirst = (a: RegistrationRow, b: RegistrationRow): number =>
+  descending(a.expiresAt, b.expiresAt) || (a.registrationId < b.registrationId ? 1 : -1);
+/** As far as the rows of the store alone say that a registration is in force. */
+const isLasting = ({ now, head, domain }: MemoryStore, row: RegistrationRow): boolean =>
+  row.status === 'active' &&
+  row.revocationEpoch === domain.revocationEpoch &&
+  row.expiresAt > (now > head.lastTime ? now : head.lastTime);
+const isForEffect = (row: RegistrationRow, effect: EffectPlace): boolean =>
+  isBoundTo(row, effect) ||
+  row.registrationId === effect.executorRegistrationId ||
+  row.registrationId === effect.reconcilerRegistrationId;
+
 /** One entry per kind of read: the compiler sees to it. */
 export const GATHER: Gathering = {
   callerHarness: (store, set, spiffeId: string) => {
@@ -256,11 +269,27 @@ export const GATHER: Gathering = {
     ),
   registrations: (store, set, id: string) => load(store, set, 'registrations', id),
   registrationsOfSpiffeId: (store, set, id: string) =>
-    loadIndex(store, set, 'registrationsOfSpiffeId', [id], (rows) =>
-      rows
-        .sort((a, b) => active(a) - active(b) || descending(a.expiresAt, b.expiresAt))
-        .slice(0, MAX_REGISTRATIONS),
-    ),
+    loadIndex(store, set, 'registrationsOfSpiffeId', [id], (rows) => {
+      const lasting = rows.sort(longestFirst);
+      return [...lasting.filter((row) => isLasting(store, row)), ...first(lasting)];
+    }),
+  registrationsForEffect: (store, set, { spiffeId, effectId }: { spiffeId: string; effectId: string }) =>
+    loadIndex(store, set, 'registrationsOfSpiffeId', [spiffeId], (rows) => {
+      const lasting = rows.sort(longestFirst);
+      const kinds = new Set<string>();
+      const effect = store.get('effects', effectId) ?? store.get('effect_tombstones', effectId);
+      return lasting.filter((row, i) => {
+        if (!isLasting(store, row)) return i === 0;
+        const kind = keyText([
+          row.role,
+          row.certificateDigest?.toString('hex') ?? '',
+          String(row.parentEventId === null),
+        ]);
+        const isFirst = !kinds.has(kind);
+        kinds.add(kind);
+        return isFirst || (effect !== undefined && isForEffect(row, effect));
+      });
+    }),
   registrationVersions: (store, set, id: string) => loadIndex(store, set, 'versionsOfRegistration', [id]),
   keyHolders: (store, set, id: string) => loadIndex(store, set, 'versionsWithKey', [id]),
   proofKeys: (store, set, id: string) => load(store, set, 'proof_keys', id),

@@ -6,6 +6,7 @@ import { fieldsDigest } from '../../src/ledger/action/gate-shapes.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import { ANY_ACTION, EVERY_SHAPE, type Reads } from '../../src/ledger/reads.js';
 import type { TableName } from '../../src/ledger/tables.js';
+import { DAY } from '../../src/ledger/types.js';
 import { NotGatheredError, type WorkingSet } from '../../src/ledger/working-set.js';
 import { gatherBatch } from '../../src/store/batch-transaction.js';
 import { PipelineConnection } from '../../src/store/connection.js';
@@ -22,10 +23,9 @@ import {
   submit,
   unknownCall,
 } from '../fault/effect-life.js';
-import { DAY } from '../../src/ledger/types.js';
-import { advanceClock, archiveDirectly, archiver } from '../support/archive-world.js';
 import { GATHER, MemoryStore } from '../simulation/memory-store.js';
 import { manyActions, seedActions } from '../support/action-rows.js';
+import { advanceClock, archiveDirectly, archiver } from '../support/archive-world.js';
 import {
   DOMAIN,
   type EffectWorld,
@@ -284,6 +284,12 @@ function everyKey(): { readonly [Name in keyof Reads]: NonNullable<Reads[Name]> 
     denials: [...store.all('decisions').flatMap(({ denialKey }) => denialKey ?? []), absentDigest],
     registrations: ids('registrations', 'registrationId'),
     registrationsOfSpiffeId: ids('registrations', 'spiffeId'),
+    registrationsForEffect: ids('registrations', 'spiffeId').flatMap((spiffeId) =>
+      [...ids('effects', 'effectId'), ...ids('effect_tombstones', 'effectId')].map((effectId) => ({
+        spiffeId,
+        effectId,
+      })),
+    ),
     registrationVersions: ids('registrations', 'registrationId'),
     keyHolders: ids('registrations', 'proofKeyThumbprint'),
     proofKeys: ids('proof_keys', 'thumbprint'),
@@ -405,6 +411,7 @@ describe('what is gathered', () => {
     'denials',
     'registrations',
     'registrationsOfSpiffeId',
+    'registrationsForEffect',
     'registrationVersions',
     'keyHolders',
     'proofKeys',

@@ -40,13 +40,17 @@ const ROLES: { readonly [K in CallerKind]?: WorkloadRole } = {
   reconciler: 'effect_reconciler',
 };
 
-/** The rows that say who somebody is. */
-export function viewerReads(request: ViewerRequest): Reads {
+/**
+ * The rows that say who somebody is.
+ *
+ * @param effectId the one effect that is asked for; undefined: a list or a watch
+ */
+export function viewerReads(request: ViewerRequest, effectId?: string): Reads {
   const { caller, kind } = request;
   const ids = [caller.spiffeId];
   if (kind === 'harness') return { callerHarness: ids };
   if (ROLES[kind] === undefined) return { operators: ids, platformOperators: ids };
-  return workloadReads(request);
+  return workloadReads(request, effectId);
 }
 
 /**

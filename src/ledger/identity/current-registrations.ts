@@ -17,12 +17,18 @@ export interface WorkloadRequest {
   readonly registrationId?: string | undefined;
 }
 
-/** The rows that say who a workload is. */
-export function workloadReads({ caller, registrationId }: WorkloadRequest): Reads {
-  const ids = [caller.spiffeId];
-  return registrationId === undefined
-    ? { callers: ids, registrationsOfSpiffeId: ids }
-    : { callers: ids, registrations: [registrationId] };
+/**
+ * The rows that say who a workload is.
+ *
+ * @param effectId the one effect that it asks for: registrations for others need not be read
+ */
+export function workloadReads({ caller, registrationId }: WorkloadRequest, effectId?: string): Reads {
+  const { spiffeId } = caller;
+  const callers = [spiffeId];
+  if (registrationId !== undefined) return { callers, registrations: [registrationId] };
+  return effectId === undefined
+    ? { callers, registrationsOfSpiffeId: [spiffeId] }
+    : { callers, registrationsForEffect: [{ spiffeId, effectId }] };
 }
 
 /**

@@ -31,7 +31,8 @@ export async function readEffect(
   asker: ViewerRequest,
   effectId: string,
 ): Promise<ShownEffect> {
-  const draft = await gather(reader, domainId, { ...viewerReads(asker), ...shownEffectReads([effectId]) });
+  const reads = { ...viewerReads(asker, effectId), ...shownEffectReads([effectId]) };
+  const draft = await gather(reader, domainId, reads);
   const effect = visibleEffect(draft, effectViewer(draft, asker), effectId);
   return { effect, output: effectOutput(draft, effect) };
 }
@@ -47,7 +48,7 @@ export async function readRecord(
   asker: ViewerRequest,
   effectId: string,
 ): Promise<EffectRow | TombstoneRow> {
-  const draft = await gather(reader, domainId, { ...viewerReads(asker), effects: [effectId] });
+  const draft = await gather(reader, domainId, { ...viewerReads(asker, effectId), effects: [effectId] });
   return visibleRecord(draft, effectViewer(draft, asker), effectId);
 }
 

@@ -93,11 +93,53 @@ LEFT JOIN LATERAL (
   SELECT * FROM sink_counters WHERE domain_id = $1 AND sink >= k.sink AND sink <= k.sink ORDER BY sink LIMIT 1
 ) AS c ON true
 
+-- Those in force, all of them: one that is left out hides what it is for. And the one that lasts longest, for the reason where
+-- none is in force.
 -- name: registrations_of_spiffe_ids
 SELECT t.* FROM unnest($2::text[]) AS k(spiffe_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM registrations WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
-  ORDER BY (status = 'active') DESC, expires_at DESC LIMIT 64
+  (
+    SELECT * FROM registrations
+    WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
+      AND expires_at > (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
+      AND status = 'active' AND revocation_epoch = (SELECT revocation_epoch FROM domains WHERE domain_id = $1)
+    ORDER BY expires_at DESC, registration_id DESC
+  )
+  UNION ALL
+  (SELECT * FROM registrations WHERE domain_id = $1 AND spiffe_id = k.spiffe_id ORDER BY expires_at DESC, registration_id DESC LIMIT 1)
+) AS t
+
+-- Of those in force the ones that are for an effect, or for its tombstone; one of each kind of the others, which says whether the
+-- workload is current at all; and the one that lasts longest, for the reason where none is.
+-- name: registrations_for_effects
+SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, effect_id)
+LEFT JOIN LATERAL (SELECT * FROM effects WHERE domain_id = $1 AND effect_id >= k.effect_id AND effect_id <= k.effect_id ORDER BY effect_id LIMIT 1) AS e ON true
+LEFT JOIN LATERAL (
+  SELECT * FROM effect_tombstones WHERE domain_id = $1 AND effect_id >= k.effect_id AND effect_id <= k.effect_id ORDER BY effect_id LIMIT 1
+) AS m ON true
+CROSS JOIN LATERAL (
+  (
+    SELECT * FROM registrations
+    WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
+      AND expires_at > (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
+      AND status = 'active' AND revocation_epoch = (SELECT revocation_epoch FROM domains WHERE domain_id = $1)
+      AND (
+        (parent_event_id = coalesce(e.event_id, m.event_id) AND grant_id = coalesce(e.grant_id, m.grant_id))
+        OR (parent_event_id IS NULL AND coalesce(e.sink, m.sink) = ANY (sinks))
+        OR registration_id IN (e.executor_registration_id, e.reconciler_registration_id, m.executor_registration_id, m.reconciler_registration_id)
+      )
+    ORDER BY expires_at DESC, registration_id DESC
+  )
+  UNION ALL
+  (
+    SELECT DISTINCT ON (role, certificate_digest, parent_event_id IS NULL) * FROM registrations
+    WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
+      AND expires_at > (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
+      AND status = 'active' AND revocation_epoch = (SELECT revocation_epoch FROM domains WHERE domain_id = $1)
+    ORDER BY role, certificate_digest, parent_event_id IS NULL, expires_at DESC, registration_id DESC
+  )
+  UNION ALL
+  (SELECT * FROM registrations WHERE domain_id = $1 AND spiffe_id = k.spiffe_id ORDER BY expires_at DESC, registration_id DESC LIMIT 1)
 ) AS t
 
 -- name: versions_of_registrations
