@@ -85,7 +85,7 @@ export async function restoreCommand(args: readonly string[]): Promise<number> {
   }
   if (resume && state.incarnation === 1n) throw new RestoreRefused('There is no restore to go on with.');
   if (!dryRun && !resume && !whileServing) refuseWhileServing(state);
-  const report = (json ? jsonReport : textReport)(writeLine, dryRun);
+  const report = (json ? jsonReport : textReport)(writeLine, { dryRun, resume });
   const incarnation = dryRun
     ? incarnationOf(state)
     : resume
@@ -168,7 +168,15 @@ async function walk({ url, incarnation, fault, dryRun, report }: Walk): Promise<
     queueLimit: QUEUE_LIMIT,
     batchLimit: QUEUE_LIMIT,
   });
-  const counts: RestoreCounts = { domains: 0, moved: 0, executing: 0, unknown: 0, ended: 0, refused: 0 };
+  const counts: RestoreCounts = {
+    domains: 0,
+    moved: 0,
+    executing: 0,
+    unknown: 0,
+    ended: 0,
+    refused: 0,
+    changed: 0,
+  };
   const parts = { commands, reader, newId, incarnation };
   try {
     for await (const domain of domainsOf(reader)) {
@@ -177,10 +185,12 @@ async function walk({ url, incarnation, fault, dryRun, report }: Walk): Promise<
       const effects = dryRun ? listInFlight(reader, domain.domainId) : restoreEffects(parts, domain.domainId);
       for await (const effect of effects) {
         counts[kindOf(effect, dryRun)] += 1;
+        if (effect.changed) counts.changed += 1;
         await report.effect(domain.domainId, effect);
       }
       for await (const action of restoreActions(parts, domain.domainId, dryRun)) {
         counts[typeof action.outcome === 'string' ? 'ended' : 'refused'] += 1;
+        if (action.outcome === 'ended') counts.changed += 1;
         await report.action(domain.domainId, action);
       }
     }
@@ -205,7 +215,7 @@ async function* domainsOf(reader: PgReader): AsyncGenerator<RestoredDomain> {
 function kindOf(
   { state, outcome }: RestoredEffect,
   dryRun: boolean,
-): Exclude<keyof RestoreCounts, 'domains'> {
+): Exclude<keyof RestoreCounts, 'domains' | 'changed'> {
   if (typeof outcome !== 'string' || state === null) return 'refused';
   if (outcome === 'moved' || (dryRun && state === 'PREPARED')) return 'moved';
   return state === 'EXECUTING' ? 'executing' : 'unknown';

@@ -1,5 +1,5 @@
 import { restoreAttemptId } from '../ledger/effect/brought-back.js';
-import { restoreEffect, type RestoreReply } from '../ledger/effect/restore-effect.js';
+import { type RestoreReply, restoreEffect } from '../ledger/effect/restore-effect.js';
 import { Refused } from '../ledger/run-decision.js';
 import type { EffectState, StateSource } from '../ledger/types.js';
 import type { Reader } from '../store/reader.js';
@@ -27,6 +27,8 @@ export interface RestoredEffect extends InFlightEffect {
    * reason for which it could not be moved; nothing can start, cancel or expire it all the same.
    */
   readonly outcome: 'moved' | 'left' | { readonly refused: string };
+  /** Whether this very walk took a step of it; one that was interrupted may have taken it before. */
+  readonly changed: boolean;
 }
 
 /** What {@link restoreEffects} works with. */
@@ -78,7 +80,7 @@ export async function* restoreEffects(parts: RestoreParts, domainId: string): As
 /** The same walk without a step: what a restore would find. */
 export async function* listInFlight(reader: Reader, domainId: string): AsyncGenerator<RestoredEffect> {
   for await (const page of inFlight(reader, domainId)) {
-    for (const effect of page) yield { ...effect, outcome: 'left' };
+    for (const effect of page) yield { ...effect, outcome: 'left', changed: false };
   }
 }
 
@@ -131,11 +133,13 @@ function told(
   end: StepEnd | undefined,
   incarnation: bigint,
 ): RestoredEffect | undefined {
-  if (effect.state === null) return { ...effect, outcome: { refused: CORRUPT } };
-  if (end && 'refused' in end) return { ...effect, outcome: end };
+  if (effect.state === null) return { ...effect, outcome: { refused: CORRUPT }, changed: false };
+  if (end && 'refused' in end) return { ...effect, outcome: end, changed: false };
+  const changed = end?.changed === true;
   if (end?.moved === true || effect.attemptId === restoreAttemptId(incarnation, effect.effectId)) {
-    return { ...effect, state: 'PREPARED', stateSource: 'reservation', attemptId: null, outcome: 'moved' };
+    const before = { state: 'PREPARED', stateSource: 'reservation', attemptId: null } as const;
+    return { ...effect, ...before, outcome: 'moved', changed };
   }
-  if (end?.changed === true) return { ...effect, outcome: 'moved' };
-  return effect.state === 'PREPARED' ? undefined : { ...effect, outcome: 'left' };
+  if (changed) return { ...effect, outcome: 'moved', changed };
+  return effect.state === 'PREPARED' ? undefined : { ...effect, outcome: 'left', changed };
 }

@@ -157,18 +157,16 @@ describe('surety restore', () => {
       attemptId: effect.attemptId,
       outcome: 'left',
     });
+    const asBefore = {
+      ...{ policyRevision: '1', revocationEpoch: '1' },
+      ...{ status: 'active', frozen: false, freezeReason: null },
+    };
     const inOrder = [prepared, executing, unknown].sort((a, b) => (a.effectId < b.effectId ? -1 : 1));
     expect(lines).toEqual([
       { type: 'restore', incarnation: expect.stringMatching(/^\d+$/), dryRun: true },
-      { type: 'domain', domainId: DOMAIN, policyRevision: '1', revocationEpoch: '1', status: 'active' },
+      { type: 'domain', domainId: DOMAIN, ...asBefore },
       ...inOrder.map(found),
-      {
-        type: 'domain',
-        domainId: SERVICE_DOMAIN,
-        policyRevision: '1',
-        revocationEpoch: '1',
-        status: 'active',
-      },
+      { type: 'domain', domainId: SERVICE_DOMAIN, ...asBefore },
       {
         type: 'done',
         incarnation: lines[0]?.['incarnation'],
@@ -179,6 +177,7 @@ describe('surety restore', () => {
         unknown: 1,
         ended: 0,
         refused: 0,
+        changed: 0,
       },
     ]);
     const forPeople = await restore(['--dry-run']);
@@ -379,9 +378,26 @@ describe('a restore that dies in the middle', () => {
     expect(await incarnation()).toBe(begun);
     const { rows } = await world.admin.query('SELECT DISTINCT step FROM effects');
     expect(rows).toEqual([{ step: '3' }]);
-    // Once more it tells the same, and does nothing.
+    const domain = lines.find(({ domainId }) => domainId === DOMAIN);
+    expect(domain).toMatchObject({ type: 'domain', status: 'active', frozen: true, freezeReason: 'restore' });
+    expect(lines.at(-1)).toMatchObject({ changed: 3 });
+
+    // Once more it tells the same, what an operator has changed since besides, and does nothing.
+    await world.admin.query('UPDATE domains SET frozen = false, freeze_reason = NULL WHERE domain_id = $1', [
+      DOMAIN,
+    ]);
     const before = await fingerprint(world.admin);
-    expect(await restoreJson('--resume')).toEqual(lines);
+    const again = lines.map((line) => ({
+      ...line,
+      ...(line === domain ? { frozen: false, freezeReason: null } : {}),
+      ...(line['type'] === 'done' ? { changed: 0 } : {}),
+    }));
+    expect(await restoreJson('--resume')).toEqual(again);
+    const { out } = await restore(['--resume']);
+    expect(out).toContain(`The restore to incarnation ${begun} goes on.`);
+    expect(out).toMatch(new RegExp(`^${DOMAIN}: not frozen any more, `, 'm'));
+    expect(out).toMatch(new RegExp(`^${SERVICE_DOMAIN}: frozen, `, 'm'));
+    expect(out).toContain('\nThere was nothing left to go on with.\n');
     expect(await fingerprint(world.admin)).toEqual(before);
     await expectSound(world.admin);
   });

@@ -4,6 +4,8 @@ import type { RestoredEffect } from '../../lane/restore-effects.js';
 /** A domain as the restore left it, or found it. */
 export interface RestoredDomain {
   readonly domainId: string;
+  /** Of a restore that is resumed: an operator may have ended the freeze since it was begun. */
+  readonly frozen: boolean;
   readonly policyRevision: bigint;
   readonly revocationEpoch: bigint;
 }
@@ -19,6 +21,15 @@ export interface RestoreCounts {
   ended: number;
   /** Could not be moved or ended. */
   refused: number;
+  /** Effects and actions that this run itself moved on: none where a restore that is resumed had come to its end. */
+  changed: number;
+}
+
+/** Which restore is told of. */
+export interface ReportKind {
+  readonly dryRun: boolean;
+  /** Goes on with one that was begun before. */
+  readonly resume: boolean;
 }
 
 /** What a restore tells, piece by piece: nothing of it is kept. */
@@ -34,13 +45,13 @@ export interface RestoreReport {
 export type WriteLine = (line: string) => Promise<void>;
 
 /** For programs: one JSON object a line. 64-bit integers are text, digests hexadecimal. */
-export function jsonReport(write: WriteLine, dryRun: boolean): RestoreReport {
+export function jsonReport(write: WriteLine, { dryRun }: ReportKind): RestoreReport {
   const line = (fields: object): Promise<void> =>
     write(JSON.stringify(fields, (_, value) => (typeof value === 'bigint' ? value.toString() : value)));
   return {
     begun: (incarnation) => line({ type: 'restore', incarnation, dryRun }),
     domain: (domain) => line({ type: 'domain', ...domain }),
-    effect: (domainId, { outcome, requestDigest, ...effect }) =>
+    effect: (domainId, { outcome, requestDigest, changed: _, ...effect }) =>
       line({
         type: 'effect',
         domainId,
@@ -61,7 +72,7 @@ export function jsonReport(write: WriteLine, dryRun: boolean): RestoreReport {
 }
 
 /** For people. */
-export function textReport(write: WriteLine, dryRun: boolean): RestoreReport {
+export function textReport(write: WriteLine, { dryRun, resume }: ReportKind): RestoreReport {
   let inDomain = 0;
   let began = false;
   const endDomain = async (): Promise<void> => {
@@ -74,11 +85,13 @@ export function textReport(write: WriteLine, dryRun: boolean): RestoreReport {
       write(
         dryRun
           ? `Nothing is changed. A restore would begin incarnation ${incarnation}. In flight:`
-          : `Incarnation ${incarnation} has begun. In flight:`,
+          : resume
+            ? `The restore to incarnation ${incarnation} goes on. In flight:`
+            : `Incarnation ${incarnation} has begun. In flight:`,
       ),
-    domain: async ({ domainId, policyRevision, revocationEpoch }) => {
+    domain: async ({ domainId, frozen, policyRevision, revocationEpoch }) => {
       await endDomain();
-      const now = dryRun ? 'now at' : 'frozen,';
+      const now = dryRun ? 'now at' : frozen ? 'frozen,' : 'not frozen any more,';
       await write(
         `\n${domainId}: ${now} policy revision ${policyRevision}, revocation epoch ${revocationEpoch}`,
       );
@@ -100,6 +113,7 @@ export function textReport(write: WriteLine, dryRun: boolean): RestoreReport {
     },
     done: async (_incarnation, counts) => {
       await endDomain();
+      if (resume && counts.changed === 0) await write('\nThere was nothing left to go on with.');
       for (const text of summary(counts, dryRun)) await write(text);
     },
   };

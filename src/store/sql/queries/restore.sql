@@ -1,7 +1,7 @@
 -- What `surety restore` walks through, in pages of its own transactions (effects.md, Restore).
 
 -- name: domains_after
-SELECT domain_id, status, policy_revision, revocation_epoch FROM domains WHERE domain_id > $1 ORDER BY domain_id LIMIT $2
+SELECT domain_id, status, frozen, freeze_reason, policy_revision, revocation_epoch FROM domains WHERE domain_id > $1 ORDER BY domain_id LIMIT $2
 
 -- name: in_flight
 SELECT p.effect_id, e.state, e.state_source, e.sink, e.fence, e.request_digest, e.event_id, e.grant_id, e.attempt_id
