@@ -1,8 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { ensureDevelopmentCertificates } from '../../certs/development-certificates.js';
 import type { CertificateLayout } from '../../certs/layout.js';
@@ -19,20 +19,25 @@ import { setUpDomain } from './demo/set-up-domain.js';
 import type { Stage } from './demo/stage.js';
 import { type Subject, Timeline } from './demo/timeline.js';
 import { Undoing } from './demo/undoing.js';
+import { readAddresses, type StartedAddresses } from './start-output.js';
 
 const DOMAIN = 'acme.test';
 const SERVICE_DOMAIN = 'surety.test';
 const OPERATOR = 'spiffe://surety.test/operator/root';
 const AUDITOR = 'spiffe://surety.test/auditor/ann';
 /** A first start unpacks a Postgres and migrates; a slow machine gets time, in milliseconds. */
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 15_000;
-/** Whoever else may have taken the port meanwhile need not answer. */
+/** A probe that is not answered is made again. */
 const PROBE_TIMEOUT_MS = 2_000;
 const POLL_MS = 100;
+const ANY_PORT = '127.0.0.1:0';
 
 /** What a shell says of a program that a signal ended: this and the signal's number. */
 const SHELL_SIGNAL_BASE = 128;
+
+/** The service's process; its output is read. */
+type ServiceChild = ChildProcessByStdio<null, Readable, null>;
 
 export const DEMO_HELP = `surety demo [effects | actions] [--json]
 
@@ -109,9 +114,8 @@ async function play(
   tell?.(story.opening);
   tell?.('');
   const layout = await ensureDevelopmentCertificates({ directory: path.join(state, 'certs') });
-  const [listen, adminListen] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
-  const service = await undoing.begin(() => startService(state, listen, adminListen), stopService);
-  await untilReady(service, adminListen);
+  const service = await undoing.begin(() => startService(state), stopService);
+  const { grpc: listen } = await untilReady(service);
 
   const connect = (spiffeId: string): Promise<Channel> =>
     undoing.begin(
@@ -166,51 +170,49 @@ async function channelOf(layout: CertificateLayout, target: string, spiffeId: st
   });
 }
 
-function startService(state: string, listen: string, adminListen: string): ChildProcess {
+function startService(state: string): ServiceChild {
   const main = fileURLToPath(new URL('./main.js', import.meta.url));
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SURETY_'));
   return spawn(process.execPath, [main, 'start'], {
     env: {
       ...Object.fromEntries(inherited),
       SURETY_STATE_DIR: state,
-      SURETY_LISTEN: listen,
-      SURETY_ADMIN_LISTEN: adminListen,
+      // The system gives it ports that nobody else has; it says which.
+      SURETY_LISTEN: ANY_PORT,
+      SURETY_ADMIN_LISTEN: ANY_PORT,
       SURETY_LOG_LEVEL: 'error',
     },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
 }
 
-async function untilReady(service: ChildProcess, adminListen: string): Promise<void> {
+/** Waits until the service says where it is, and that it is ready. @throws where it ends, or takes too long */
+async function untilReady(service: ServiceChild): Promise<StartedAddresses> {
+  let output = '';
+  service.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk));
   const until = Date.now() + START_TIMEOUT_MS;
   while (Date.now() < until) {
     const ended = service.exitCode ?? service.signalCode;
     if (ended !== null) throw new Error(`the service ended with ${ended}`);
-    const probe = fetch(`http://${adminListen}/readyz`, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
-    const ready = await probe.then(
-      (response) => response.ok,
-      () => false,
-    );
-    if (ready) return;
+    const addresses = readAddresses(output);
+    if (addresses !== undefined && (await isReady(addresses))) return addresses;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   throw new Error('the service did not become ready');
 }
 
-async function stopService(service: ChildProcess): Promise<void> {
+function isReady({ admin }: StartedAddresses): Promise<boolean> {
+  return fetch(`http://${admin}/readyz`, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) }).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
+
+async function stopService(service: ServiceChild): Promise<void> {
   if (service.exitCode !== null || service.signalCode !== null) return;
   const ended = new Promise((resolve) => service.once('exit', resolve));
   service.kill('SIGTERM');
   const timer = setTimeout(() => service.kill('SIGKILL'), STOP_TIMEOUT_MS);
   await ended;
   clearTimeout(timer);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }

@@ -31,6 +31,7 @@ import {
 } from './development-auditor.js';
 import { EXIT_FAILED } from './failure.js';
 import { makeFolder } from './make-folder.js';
+import { addressLines } from './start-output.js';
 
 export const START_HELP = `surety start [--fresh]
 
@@ -202,8 +203,7 @@ function tell(
   const lines = [
     'Surety serves.',
     '',
-    `  gRPC          ${address(grpc)}, TLS 1.3 with client certificates`,
-    `  admin         http://${address(admin)}/readyz, /livez, /metrics`,
+    ...addressLines({ grpc: address(grpc), admin: address(admin) }),
     `  database      ${embedded === undefined ? 'the one of SURETY_DATABASE_URL' : `an embedded Postgres, its data in ${short(embedded.data)}`}`,
     ...(certificates === undefined
       ? []

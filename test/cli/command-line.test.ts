@@ -10,7 +10,7 @@ import { certificateLayout } from '../../certs/layout.js';
 import { COMMANDS } from '../../src/cli/commands.js';
 import { removeEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js';
 import { createTestDatabase } from '../support/postgres.js';
-import { startServiceProcess, untilReady } from '../support/service-process.js';
+import { startServiceProcess } from '../support/service-process.js';
 
 const MAIN = path.resolve('dist/src/cli/main.js');
 const state = mkdtempSync(path.join(tmpdir(), 'surety-cli-'));
@@ -237,9 +237,9 @@ describe('a service in production', () => {
     const running = await startServiceProcess({
       databaseUrl: database.url,
       tls: { cert: service.cert, key: service.key, bundlesDir },
-      wait: false,
+      // Longer than any machine is slow: only a second signal ends it.
+      env: { SURETY_DRAIN_GRACE_MS: '600000' },
     });
-    await untilReady(running);
     // A call that never ends its request holds the drain for as long as its grace is.
     const caller = layout.callers[operator];
     const session = connect(`https://localhost:${running.target.split(':')[1]}`, {

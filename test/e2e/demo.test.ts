@@ -98,7 +98,7 @@ function goOn(): void {
 async function partsOf(demo: CommandProcess): Promise<LivingProcess[]> {
   const parts = (): LivingProcess[] =>
     descendantsOf(demo.pid).filter(({ command }) => command.includes('role-main.js'));
-  await expect.poll(() => parts().length, { timeout: 60_000, interval: 100 }).toBe(4);
+  await expect.poll(() => parts().length, { timeout: 180_000, interval: 100 }).toBe(4);
   return parts();
 }
 

@@ -9,8 +9,7 @@ import { removeEmbeddedPostgres } from '../../src/embedded/embedded-postgres.js'
 import { importSigningKey } from '../../src/identity/sign.js';
 import { type CommandProcess, runCommand, startCommand, startProgram } from '../support/command-process.js';
 import { AUDITOR, OPERATOR, refusedWith, SERVICE_DOMAIN } from '../support/e2e-world.js';
-import { processesNaming } from '../support/processes.js';
-import { freePort } from '../support/service-process.js';
+import { descendantsOf, type LivingProcess, livingProcesses, processesNaming } from '../support/processes.js';
 
 // Issue "Effects end to end", 11: `npm start` on a machine that has nothing but the checkout.
 
@@ -53,17 +52,15 @@ async function serving(command: CommandProcess): Promise<Started> {
   };
 }
 
-async function env(): Promise<Record<string, string>> {
-  return {
-    SURETY_STATE_DIR: state,
-    SURETY_LISTEN: `127.0.0.1:${await freePort()}`,
-    SURETY_ADMIN_LISTEN: `127.0.0.1:${await freePort()}`,
-    SURETY_LOG_LEVEL: 'warn',
-  };
-}
+const ENV: Readonly<Record<string, string>> = {
+  SURETY_STATE_DIR: state,
+  SURETY_LISTEN: '127.0.0.1:0',
+  SURETY_ADMIN_LISTEN: '127.0.0.1:0',
+  SURETY_LOG_LEVEL: 'warn',
+};
 
 async function start(...args: readonly string[]): Promise<Started> {
-  return serving(startCommand(['start', ...args], await env()));
+  return serving(startCommand(['start', ...args], ENV));
 }
 
 async function term(command: CommandProcess): Promise<number | string> {
@@ -111,10 +108,11 @@ async function auditorReads({ address }: Started): Promise<void> {
 }
 
 /** At once: whoever ended has waited for all that it started. */
-async function nothingIsLeft({ address, admin, data }: Started): Promise<void> {
+function nothingIsLeft({ data }: Started, of: readonly LivingProcess[] = []): void {
   expect(processesNaming(data)).toEqual([]);
   expect(processesNaming(state)).toEqual([]);
-  for (const url of [`http://${address}`, admin]) await expect(fetch(url)).rejects.toThrow();
+  const names = new Set(of.map(({ pid, command }) => `${pid} ${command}`));
+  expect(livingProcesses().filter(({ pid, command }) => names.has(`${pid} ${command}`))).toEqual([]);
 }
 
 /** For one test that starts it twice, on a machine that is busy. */
@@ -123,7 +121,7 @@ const PATIENCE_MS = 120_000;
 describe('npm start', { timeout: PATIENCE_MS }, () => {
   test('serves, says where everything is and what to try, and SIGTERM to npm ends all of it', async () => {
     // Without the script before it, which builds: others are using what is built.
-    const npm = startProgram('npm', ['start', '--ignore-scripts'], await env());
+    const npm = startProgram('npm', ['start', '--ignore-scripts'], ENV);
     const first = await serving(npm);
     expect(first.out()).toContain(`certificates  ${path.join(state, 'certs')}`);
     expect(first.out()).toContain(
@@ -135,8 +133,10 @@ describe('npm start', { timeout: PATIENCE_MS }, () => {
     expect(await (await fetch(`${first.admin}/readyz`)).text()).toBe('ready\n');
     expect(processesNaming(first.data).length).toBeGreaterThan(0);
     await createDomain(first, 'kept.test');
+    const below = descendantsOf(npm.pid);
+    expect(below.map(({ command }) => command).join('\n')).toContain('main.js start');
     await term(npm);
-    await nothingIsLeft(first);
+    nothingIsLeft(first, below);
   });
 
   test('again has what was there; killed with SIGKILL, the next one recovers', async () => {
@@ -156,30 +156,29 @@ describe('npm start', { timeout: PATIENCE_MS }, () => {
     expect(readFileSync(certificateLayout(path.join(state, 'certs')).service.cert)).toEqual(certificate);
 
     // Somebody who starts it twice is told, and harms nobody.
-    const twice = await runCommand(['start'], await env());
+    const twice = await runCommand(['start'], ENV);
     expect(twice).toMatchObject({ code: 1, out: '' });
     expect(twice.err).toMatch(/^surety start: .+which is still there\.\n$/);
     expect(await refusedWith(createDomain(third, 'kept.test'))).toMatchObject({ reason: 'RECORD_EXISTS' });
     expect(await term(third)).toBe(0);
-    await nothingIsLeft(third);
+    nothingIsLeft(third);
   });
 
   test('--fresh begins anew', async () => {
     const fresh = await start('--fresh');
     await createDomain(fresh, 'kept.test');
     expect(await term(fresh)).toBe(0);
-    await nothingIsLeft(fresh);
+    nothingIsLeft(fresh);
   });
 });
 
 describe('a wrong configuration', () => {
   test('is told whole, each mistake with its variable, and nothing is started', async () => {
     const own = path.join(folder, 'nothing');
-    const [port, adminPort] = [await freePort(), await freePort()];
     const wrong = {
       SURETY_STATE_DIR: own,
-      SURETY_LISTEN: `127.0.0.1:${port}`,
-      SURETY_ADMIN_LISTEN: `0.0.0.0:${adminPort}`,
+      SURETY_LISTEN: '127.0.0.1:0',
+      SURETY_ADMIN_LISTEN: '0.0.0.0:0',
       SURETY_TLS_CERT_FILE: path.join(folder, 'no-such.pem'),
       SURETY_DATABASE_URL: 'mysql://u:hunter2@h/d',
       SURETY_DATABASE_URL_FILE: path.join(folder, 'url'),
@@ -202,20 +201,19 @@ describe('a wrong configuration', () => {
     );
     expect(err).not.toMatch(/hunter/);
     expect(existsSync(own)).toBe(false);
-    for (const each of [port, adminPort]) await expect(fetch(`http://127.0.0.1:${each}`)).rejects.toThrow();
     expect(processesNaming(own)).toEqual([]);
   });
 
   test('of a folder that cannot be one is a sentence, and leaves no process', async () => {
     const own = path.join(certificateLayout(path.join(state, 'certs')).serviceBundle, 'under-a-file');
-    const { code, err } = await runCommand(['start'], { ...(await env()), SURETY_STATE_DIR: own });
+    const { code, err } = await runCommand(['start'], { ...ENV, SURETY_STATE_DIR: own });
     expect({ code, err }).toEqual({
       code: 1,
       err: expect.stringMatching(/^surety start: SURETY_STATE_DIR: .+ cannot be made \(ENOTDIR\)\n$/),
     });
     expect(processesNaming(own)).toEqual([]);
     // Node's own recursive mkdir never comes back from here.
-    const nowhere = await runCommand(['start'], { ...(await env()), SURETY_STATE_DIR: '/proc/nowhere' });
+    const nowhere = await runCommand(['start'], { ...ENV, SURETY_STATE_DIR: '/proc/nowhere' });
     expect(nowhere).toMatchObject({
       code: 1,
       err: expect.stringContaining('/proc/nowhere cannot be made (ENOENT)'),

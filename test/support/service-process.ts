@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 
 /** A service in a process of its own. */
 export interface ServiceProcess {
@@ -27,25 +29,26 @@ export interface ServiceSettings {
   readonly env?: Readonly<Record<string, string>>;
   /** Commands of the program; `serve` unless given. */
   readonly args?: readonly string[];
-  /** Whether to wait until it is ready; else the caller waits. */
-  readonly wait?: boolean;
 }
 
 const READY_TIMEOUT_MS = 90_000;
 const STOP_TIMEOUT_MS = 30_000;
 const MAIN = path.resolve('dist/src/cli/main.js');
 
-/** Starts `surety serve` as it is built in `dist/`, on free ports. */
+/**
+ * Starts `surety serve` as it is built in `dist/`, on ports that the system gives it, and waits until it is ready.
+ *
+ * @throws where it ends, or takes too long
+ */
 export async function startServiceProcess(settings: ServiceSettings): Promise<ServiceProcess> {
-  const [grpcPort, adminPort] = [await freePort(), await freePort()];
   const inherited = Object.entries(process.env).filter(
     ([name]) => !/^(SURETY_|PG|NODE_OPTIONS|VITEST)/.test(name),
   );
   const child = spawn(process.execPath, [MAIN, ...(settings.args ?? ['serve'])], {
     env: {
       ...Object.fromEntries(inherited),
-      SURETY_LISTEN: `127.0.0.1:${grpcPort}`,
-      SURETY_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
+      SURETY_LISTEN: '127.0.0.1:0',
+      SURETY_ADMIN_LISTEN: '127.0.0.1:0',
       SURETY_DATABASE_URL: settings.databaseUrl,
       SURETY_TLS_CERT_FILE: settings.tls.cert,
       SURETY_TLS_KEY_FILE: settings.tls.key,
@@ -58,27 +61,46 @@ export async function startServiceProcess(settings: ServiceSettings): Promise<Se
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const service = handleOf(child, `127.0.0.1:${grpcPort}`, `http://127.0.0.1:${adminPort}`);
-  if (settings.wait !== false) await untilReady(service, child);
-  return service;
+  const log = logOf(child);
+  const ended = new Promise<number | string>((resolve) => {
+    child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'));
+  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), READY_TIMEOUT_MS);
+  const endedTooSoon = ended.then((how) => {
+    throw new Error(`the service ended with ${how} before it was ready:\n${log()}`);
+  });
+  endedTooSoon.catch(() => {});
+  const { target, admin } = await Promise.race([whereItServes([child.stdout, child.stderr]), endedTooSoon]);
+  await Promise.race([untilReady(admin, child), endedTooSoon]);
+  clearTimeout(timer);
+  return { target, admin, pid: child.pid ?? 0, log, ended, ...endings(child, ended) };
 }
 
-function handleOf(child: ChildProcess, target: string, admin: string): ServiceProcess {
+function logOf(child: ChildProcess): () => string {
   let output = '';
   const keep = (chunk: Buffer): void => {
     output = (output + chunk.toString('utf8')).slice(-1_000_000);
   };
   child.stdout?.on('data', keep);
   child.stderr?.on('data', keep);
-  const ended = new Promise<number | string>((resolve) => {
-    child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'));
+  return () => output;
+}
+
+/** The line that a service logs when both of its ports are open: only then it is known which they are. */
+async function whereItServes(streams: readonly Readable[]): Promise<{ target: string; admin: string }> {
+  const line = await new Promise<string>((resolve) => {
+    for (const input of streams)
+      createInterface({ input }).on('line', (each) => each.includes('"msg":"serving"') && resolve(each));
   });
+  const { grpc, admin } = JSON.parse(line) as Record<'grpc' | 'admin', AddressInfo>;
+  return { target: `${grpc.address}:${grpc.port}`, admin: `http://${admin.address}:${admin.port}` };
+}
+
+function endings(
+  child: ChildProcess,
+  ended: Promise<number | string>,
+): Pick<ServiceProcess, 'stop' | 'kill'> {
   return {
-    target,
-    admin,
-    pid: child.pid ?? 0,
-    log: () => output,
-    ended,
     async stop() {
       child.kill('SIGTERM');
       const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
@@ -93,27 +115,14 @@ function handleOf(child: ChildProcess, target: string, admin: string): ServicePr
   };
 }
 
-/** Waits until the service says that it is ready. @throws where it ends, or takes too long */
-export async function untilReady(service: ServiceProcess, child?: ChildProcess): Promise<void> {
-  const until = Date.now() + READY_TIMEOUT_MS;
-  while (Date.now() < until) {
-    if (child && (child.exitCode !== null || child.signalCode !== null)) break;
-    const ready = await fetch(`${service.admin}/readyz`).then(
+async function untilReady(admin: string, child: ChildProcess): Promise<void> {
+  const isReady = (): Promise<boolean> =>
+    fetch(`${admin}/readyz`).then(
       (response) => response.ok,
       () => false,
     );
-    if (ready) return;
+  while (child.exitCode === null && child.signalCode === null && !(await isReady()))
     await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`the service did not become ready:\n${service.log()}`);
-}
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
+  // Of a child that has ended whoever waits is told by its end.
+  if (child.exitCode !== null || child.signalCode !== null) await new Promise(() => {});
 }
