@@ -9,6 +9,11 @@ import type { CommandRunner } from './lanes.js';
 
 /** So many candidates per kind and domain at once: the queue is shared with the callers. */
 const CANDIDATES_PER_PAGE = 200n;
+/**
+ * So many pages per kind in one round: seconds of work at most, in which the other kinds wait. Where more is due, or comes as fast
+ * as it is moved, the next round goes on with it.
+ */
+export const PAGES_PER_ROUND = 10;
 
 /** What is found outside: all that a command of the sweep names. */
 type Candidate<Command extends CommandBase> = Omit<Command, 'commandId'>;
@@ -16,6 +21,14 @@ type Candidate<Command extends CommandBase> = Omit<Command, 'commandId'>;
 /** What one round did. */
 export interface SweepRound {
   readonly changed: number;
+}
+
+/** What became of one page of candidates. */
+interface SweptPage {
+  readonly moved: number;
+  readonly failures: readonly unknown[];
+  /** Nothing is behind it. */
+  readonly last: boolean;
 }
 
 /** What the sweeps need. */
@@ -109,44 +122,69 @@ export class Sweeps {
     return { changed };
   }
 
-  private async run<Command extends CommandBase, Reply extends { readonly changed: boolean }>(
+  private run<Command extends CommandBase, Reply extends { readonly changed: boolean }>(
     query: string,
     decision: Decision<Command, Reply>,
   ): Promise<number> {
-    let changed = 0;
-    for (;;) {
+    return this.pageByPage(async () => {
       const candidates = await this.parts.reader.query<Candidate<Command>>(query, [CANDIDATES_PER_PAGE]);
-      const moved = await this.submitAll(candidates, decision);
-      changed += moved;
-      // A round ends where nothing moves any more: what is refused now is tried in the next one.
-      if (moved === 0 || this.stopped) return changed;
-    }
+      return this.submitAll(candidates, decision);
+    });
   }
 
   /** One page in a round, and further ones as long as they hold something: a revoked grant's effects lie together. */
-  private async endedGrants(): Promise<number> {
-    let changed = 0;
-    for (;;) {
+  private endedGrants(): Promise<number> {
+    return this.pageByPage(async () => {
       const { candidates, last } = await this.walk.next();
-      let moved = 0;
+      const pages: SweptPage[] = [];
       for (let at = 0; at < candidates.length; at += Number(CANDIDATES_PER_PAGE)) {
-        moved += await this.submitAll(candidates.slice(at, at + Number(CANDIDATES_PER_PAGE)), expireEffect);
+        pages.push(
+          await this.submitAll(candidates.slice(at, at + Number(CANDIDATES_PER_PAGE)), expireEffect),
+        );
       }
-      changed += moved;
-      if (last || moved === 0 || this.stopped) return changed;
-    }
+      return {
+        moved: pages.reduce((sum, { moved }) => sum + moved, 0),
+        failures: pages.flatMap(({ failures }) => failures),
+        last,
+      };
+    });
   }
 
+  /**
+   * Goes on until nothing moves any more, since what is refused now is tried in the next round, or until the round's share is
+   * done.
+   *
+   * @throws the first failure of a candidate, once all the others have been tried
+   */
+  private async pageByPage(next: () => Promise<SweptPage>): Promise<number> {
+    const failures: unknown[] = [];
+    let changed = 0;
+    for (let pages = 1; ; pages += 1) {
+      const page = await next();
+      failures.push(...page.failures);
+      changed += page.moved;
+      if (page.last || page.moved === 0 || pages === PAGES_PER_ROUND || this.stopped) break;
+    }
+    if (failures.length > 0) throw failures[0];
+    return changed;
+  }
+
+  /** All at once: whoever has no answer, or a bad one, keeps no other. */
   private async submitAll<Command extends CommandBase, Reply extends { readonly changed: boolean }>(
     candidates: readonly Candidate<Command>[],
     decision: Decision<Command, Reply>,
-  ): Promise<number> {
-    const outcomes = await Promise.all(
-      candidates.map((candidate) => {
+  ): Promise<SweptPage> {
+    const outcomes = await Promise.allSettled(
+      candidates.map(async (candidate) => {
         const command = { ...candidate, commandId: this.parts.newId('sweep') } as Command;
-        return this.parts.commands.submit(decision, command);
+        const outcome = await this.parts.commands.submit(decision, command);
+        return outcome.ok && outcome.reply.changed;
       }),
     );
-    return outcomes.filter((outcome) => outcome.ok && outcome.reply.changed).length;
+    return {
+      moved: outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value).length,
+      failures: outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : [])),
+      last: false,
+    };
   }
 }

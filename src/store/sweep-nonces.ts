@@ -8,6 +8,9 @@ import { loadStatements } from './sql-files.js';
 /** Rows of one transaction: some ten milliseconds of work, so that no snapshot grows old. */
 export const SWEEP_BATCH = 1_000;
 
+/** Batches per table and domain in one sweep: a second at most, in which the sweeps of other things wait; the next goes on. */
+export const BATCHES_PER_SWEEP = 50;
+
 const SQL = loadStatements('./sql/sweep-nonces.sql');
 
 /** What a sweep removed. */
@@ -49,8 +52,8 @@ export interface SweepOptions {
 
 /**
  * Removes spent nonces that no carrier can verify with any more (provenance-audit-replay.md, Replay nonces; effects.md,
- * Transitions 12): in bounded batches, each a short transaction of its own, by the store's clock with the offset of a
- * test database. The tables stay proportional to the live window.
+ * Transitions 12): in bounded batches, each a short transaction of its own, and so many at most in one sweep, by the store's
+ * clock with the offset of a test database. The tables stay proportional to the live window.
  *
  * The rows are deleted without being locked first: that would need the right to update a spent nonce, which nobody has.
  *
@@ -85,7 +88,8 @@ async function sweepTable(
   options: SweepOptions,
 ): Promise<number> {
   const batch = options.batch ?? SWEEP_BATCH;
-  for (let removed = 0; ; ) {
+  let removed = 0;
+  for (let batches = 0; batches < BATCHES_PER_SWEEP; batches += 1) {
     if (options.signal?.aborted === true) return removed;
     const from = (places.get(domainId) ?? 0n).toString();
     const answer = await inTransaction(pool, statement(name, [domainId, String(batch), from, ...further]));
@@ -95,6 +99,7 @@ async function sweepTable(
     if (row.last_expires_at !== null) places.set(domainId, row.last_expires_at);
     if (Number(row.removed) < batch) return removed;
   }
+  return removed;
 }
 
 function statement(name: string, values: readonly Value[]): Statement {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LOOKED_AT_ONCE } from '../../src/lane/ended-grants.js';
 import type { CommandRunner } from '../../src/lane/lanes.js';
-import { Sweeps } from '../../src/lane/sweeps.js';
+import { PAGES_PER_ROUND, Sweeps } from '../../src/lane/sweeps.js';
 import type { Reader } from '../../src/store/reader.js';
 
 /** One lost execution, once; the query that is named fails. */
@@ -70,6 +70,8 @@ function sweepsOver(
     reader: {
       query: async (name: string) => {
         asked.push(name);
+        // Some round has to end, or the test would hang.
+        if (asked.length > 500) return [];
         return (due[name] ?? []).map((effectId) => ({ domainId: 'acme.test', effectId }));
       },
     } as unknown as Reader,
@@ -88,6 +90,33 @@ function sweepsOver(
 }
 
 describe('a sweep among others', () => {
+  it('leaves them their turn, however much of its kind is due: the next round goes on with it', async () => {
+    const due = { late_prepared_effects: ['late'], lost_executions: ['lost'] };
+    const { sweeps, submitted, pagesOf } = sweepsOver(due);
+    for (let round = 1; round <= 2; round += 1) {
+      expect(await sweeps.sweepOnce()).toEqual({ changed: 2 * PAGES_PER_ROUND });
+      expect(pagesOf('late_prepared_effects')).toBe(round * PAGES_PER_ROUND);
+      expect(pagesOf('lost_executions')).toBe(round * PAGES_PER_ROUND);
+    }
+    expect(submitted.filter((one) => one === 'lost')).toHaveLength(2 * PAGES_PER_ROUND);
+  });
+
+  it('tries every other candidate where the command of one is rejected', async () => {
+    let moved = 0;
+    const due = { late_prepared_effects: ['bad', 'good', 'worse'], lost_executions: ['lost'] };
+    const { sweeps, submitted, failed, pagesOf } = sweepsOver(due, (effectId) => {
+      if (effectId === 'bad' || effectId === 'worse')
+        throw new Error(`${effectId} has a row that nobody can read`);
+      moved += 1;
+      return { ok: true, reply: { changed: moved === 1 } };
+    });
+    await expect(sweeps.sweepOnce()).rejects.toThrow('bad has a row that nobody can read');
+    // One page more: something was moved on the first.
+    expect(pagesOf('late_prepared_effects')).toBe(2);
+    expect(submitted).toEqual(['bad', 'good', 'worse', 'bad', 'good', 'worse', 'lost']);
+    expect(failed).toEqual(['late_prepared_effects: bad has a row that nobody can read']);
+  });
+
   it('of housekeeping keeps none of the others, and each failure is told', async () => {
     const kept: string[] = [];
     const keep = (name: string, fails: boolean) => async () => {
@@ -153,6 +182,12 @@ describe('the walk over what is not settled', () => {
     for (let round = 0; round < pages.length; round += 1)
       expect(await sweeps.sweepOnce()).toEqual({ changed: 0 });
     expect(places).toEqual(['', 'grant-5', 'grant-9', '']);
+  });
+
+  it('comes to an end in a round also where it finds something all the time', async () => {
+    const { sweeps, places } = walkOver(Array.from({ length: 100 }, () => [row(full, '5', 'effect-1')]));
+    expect(await sweeps.sweepOnce()).toEqual({ changed: PAGES_PER_ROUND });
+    expect(places).toHaveLength(PAGES_PER_ROUND);
   });
 
   it('goes on within a round as long as it finds something', async () => {

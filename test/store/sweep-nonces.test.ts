@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sha256 } from '../../src/ledger/encoding.js';
 import { consumeNonce } from '../../src/ledger/replay/consume-nonce.js';
 import { ConnectionPool } from '../../src/store/connection-pool.js';
-import { NoncePlaces, sweepNonces } from '../../src/store/sweep-nonces.js';
+import { BATCHES_PER_SWEEP, NoncePlaces, sweepNonces } from '../../src/store/sweep-nonces.js';
 import { PgTestClock } from '../../src/store/test-clock.js';
 import {
   DOMAIN,
@@ -67,6 +67,19 @@ describe('the sweep of spent nonces', () => {
     for (let i = 0; i < 25; i += 1) await seedReplay(`gone-${i}`, 1n);
     expect(await sweepNonces(pool, { batch: 10 })).toEqual({ replay: 25, transition: 0 });
     expect(await left('replay_nonces')).toBe(0);
+  });
+
+  test('ends after its share of batches, and the next one goes on', async () => {
+    await world.seed(
+      'replay_nonces',
+      Array.from({ length: BATCHES_PER_SWEEP + 3 }, (_, i) => ({
+        ...{ nonceKey: sha256(`gone-${i}`), consumptionId: 'verification-0001' },
+        ...{ consumedAt: 0n, expiresAt: BigInt(i) },
+      })),
+    );
+    const options = { batch: 1, places: new NoncePlaces() };
+    expect(await sweepNonces(pool, options)).toEqual({ replay: BATCHES_PER_SWEEP, transition: 0 });
+    expect(await sweepNonces(pool, options)).toEqual({ replay: 3, transition: 0 });
   });
 
   test('goes on from where the sweep before it came to, in each table and domain', async () => {
