@@ -129,11 +129,11 @@ test('what holds for an actor is shown, not more than follows from a small share
   const { status: shown, actors } = await status();
   expect(shown?.limits).toMatchObject({
     requestsPerMinute: 200,
-    actorRequestsPerMinute: 20,
-    fairnessBurst: 4,
+    actorRequestsPerMinute: 100,
+    fairnessBurst: 17,
   });
   const { ordinary = 0 } = actors[0]?.minute ?? {};
-  expect(actors[0]?.minute?.ordinaryLeft).toBe(18 - ordinary);
+  expect(actors[0]?.minute?.ordinaryLeft).toBe(90 - ordinary);
   await share(DEFAULT_LIMITS.requestsPerMinute);
 });
 

@@ -8,7 +8,7 @@ import {
   type RegistrationSpec,
 } from '../../gen/surety/identity/v1/workload_pb.js';
 import { decodeBase64url } from '../../identity/base64url.js';
-import { DEFAULT_LIMITS } from '../../ledger/admission/limits.js';
+import { DEFAULT_LIMITS, initialLimits } from '../../ledger/admission/limits.js';
 import type { Fields } from './message-fields.js';
 import type { RecordName, Target } from './record-kinds.js';
 
@@ -93,11 +93,6 @@ function changedLimits({ actorRequestsPerMinute, pendingCeiling, fairnessBurst, 
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== 0));
 }
 
-/** A share where one is given; 0 stands for the default. */
-function share(requestsPerMinute: unknown): Fields {
-  return requestsPerMinute === 0 ? {} : { requestsPerMinute };
-}
-
 const revokeOnce: Change = ({ revokeTime }, _mutation, { now }) =>
   revokeTime === undefined ? { revokeTime: now } : undefined;
 
@@ -109,7 +104,10 @@ export const MUTATION_KINDS: { readonly [Case in MutationCase]: MutationKind } =
     change: (_before, { domainId, allowStandingRegistrations, requestsPerMinute }) => ({
       ...{ domainId, allowStandingRegistrations, status: RecordStatus.ACTIVE },
       ...{ policyRevision: 1n, revocationEpoch: 1n },
-      limits: create(LimitsSchema, { ...DEFAULT_LIMITS, ...share(requestsPerMinute) }),
+      limits: create(
+        LimitsSchema,
+        initialLimits(Number(requestsPerMinute) || DEFAULT_LIMITS.requestsPerMinute),
+      ),
     }),
   },
   updateDomain: changeDomain(

@@ -42,13 +42,18 @@ export const DEFAULT_UNKNOWN_CEILING = 1_000;
 export const DEFAULT_UNKNOWN_AGE: Micros = DAY;
 
 /**
- * What an actor may make of requests in a minute: its limit, and never more than a tenth of the domain's share, so that no
- * actor alone uses the domain up, however small its share is. Ten calls where a tenth is less, but at most half of the share.
+ * What an actor may make of requests in a minute: its limit, and never more than half of the domain's share, so that no actor
+ * alone uses the domain up, however small its share is.
  */
 export function actorLimit({ actorRequestsPerMinute, requestsPerMinute }: DomainLimits): number {
-  const half = Math.floor(requestsPerMinute / 2);
-  const part = Math.max(Math.floor(requestsPerMinute / 10), Math.min(MIN_REQUESTS_PER_MINUTE, half));
-  return Math.min(actorRequestsPerMinute, part);
+  return Math.min(actorRequestsPerMinute, Math.floor(requestsPerMinute / 2));
+}
+
+/** The limits that a new domain gets unasked: an actor's is a tenth of the share, and ten calls where that is less. */
+export function initialLimits(requestsPerMinute: number): DomainLimits {
+  const part = Math.max(Math.floor(requestsPerMinute / 10), MIN_REQUESTS_PER_MINUTE);
+  const actorRequestsPerMinute = Math.min(DEFAULT_LIMITS.actorRequestsPerMinute, part);
+  return { ...DEFAULT_LIMITS, requestsPerMinute, actorRequestsPerMinute };
 }
 
 /** By how much an actor may be ahead of the least served: the burst, and never more than its quota spread over the windows. */

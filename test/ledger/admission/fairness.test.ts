@@ -83,9 +83,9 @@ describe('the rule', () => {
 
   test.each([
     [10, 1],
-    [100, 2],
-    [600, 10],
-    [6_000, 100],
+    [100, 9],
+    [600, 50],
+    [6_000, 500],
   ])('in a share of %i the burst is at most %i: the quota spread over the windows', (share, burst) => {
     const domain = new Domain(1_000, share);
     domain.call(B);

@@ -1,4 +1,4 @@
-import { DEFAULT_LIMITS } from '../../admission/limits.js';
+import { initialLimits } from '../../admission/limits.js';
 import { Refused } from '../../run-decision.js';
 import { roleMissing } from '../current-operator.js';
 import { ADMIN_ONLY, type MutationRule, recordExists, requireRevision } from '../mutation-rule.js';
@@ -34,7 +34,7 @@ export const createDomain: MutationRule<CreateDomain> = {
       frozen: false,
       freezeReason: null,
       allowStanding,
-      limits: { ...DEFAULT_LIMITS, requestsPerMinute },
+      limits: initialLimits(requestsPerMinute),
       revision: 1n,
       createdAt: draft.now,
     };

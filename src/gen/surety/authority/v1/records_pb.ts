@@ -117,8 +117,7 @@ export type Limits = Message<"surety.authority.v1.Limits"> & {
   requestsPerMinute: number;
 
   /**
-   * Of one actor; nine tenths likewise. Where it is more than a tenth of the share, the tenth holds (10 where that is less, at
-   * most half of the share).
+   * Of one actor; nine tenths likewise. Where it is more than half of the share, the half holds.
    *
    * @generated from field: int32 actor_requests_per_minute = 2;
    */
