@@ -19,7 +19,7 @@ export interface BootstrapArguments {
   readonly codec: AuditCodec;
 }
 
-/** Arguments that are wrong; every mistake at once. */
+/** Arguments that are wrong; every mistake at once, each with its option, or variable, in front. */
 export class BootstrapInvalid extends Error {
   override readonly name = 'BootstrapInvalid';
   constructor(readonly mistakes: readonly string[]) {
@@ -34,12 +34,12 @@ export class BootstrapInvalid extends Error {
  */
 export function bootstrapInput(given: BootstrapArguments): BootstrapInput {
   const mistakes: string[] = [];
-  const audience = spiffeId(mistakes, "the service's SPIFFE ID", given.audience);
-  spiffeId(mistakes, "the operator's SPIFFE ID", given.operatorSpiffeId);
+  const audience = spiffeId(mistakes, 'SURETY_TLS_CERT_FILE: its SPIFFE ID', given.audience);
+  spiffeId(mistakes, '--operator:', given.operatorSpiffeId);
   const key = publicKey(mistakes, given.operatorJwk);
   const serviceDomainId = given.serviceDomainId ?? audience?.trustDomain ?? '';
   if (given.serviceDomainId !== undefined && !isTrustDomain(given.serviceDomainId)) {
-    mistakes.push("the service's domain must be the name of a trust domain");
+    mistakes.push('--domain: must be the name of a trust domain');
   }
   if (mistakes.length > 0 || key === undefined) throw new BootstrapInvalid(mistakes);
   return {
@@ -71,7 +71,7 @@ function publicKey(mistakes: string[], jwk: string): PublicKey | undefined {
     return parsePublicJwk(jwk);
   } catch (error) {
     if (!(error instanceof JwkInvalid)) throw error;
-    mistakes.push(`the operator's key ${error.rule}`);
+    mistakes.push(`--key: must be a public P-256 JWK; ${error.rule}`);
     return undefined;
   }
 }

@@ -1,12 +1,14 @@
-import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { readConfiguration } from '../config/configuration.js';
+import { TLS_VARIABLES } from '../config/tls-files.js';
 import { inspectLeaf } from '../identity/certificate.js';
-import { readPem } from '../identity/pem.js';
+import { CertificateRejected } from '../identity/certificate-rejected.js';
+import { PemInvalid, readPem } from '../identity/pem.js';
 import { auditCodec } from '../lane/audit-codec.js';
 import { newId } from '../rpc/new-id.js';
 import { bootstrap } from '../store/bootstrap.js';
 import { migrate } from '../store/migrate.js';
+import { readFile } from './admin/field-value.js';
 import { bootstrapInput } from './bootstrap-input.js';
 import { UsageError } from './failure.js';
 
@@ -14,7 +16,8 @@ export const BOOTSTRAP_HELP = `surety bootstrap --operator <spiffe-id> --key <jw
 
 Makes the service's own domain and its first operator, who makes everything else by signed commands. Works once, on a
 database without an operator, with SURETY_MIGRATION_URL (or SURETY_DATABASE_URL), whose schema is brought up to date
-first. The service's name is the SPIFFE ID of SURETY_TLS_CERT_FILE, and stays: every signed statement names it.
+first. It needs the service's SURETY_TLS_CERT_FILE, SURETY_TLS_KEY_FILE and SURETY_BUNDLES_DIR too: the service's name is
+the SPIFFE ID of its certificate, and stays; every signed statement names it.
 
   --operator   the SPIFFE ID of the operator's certificate
   --key        the public key that the operator signs commands with: a P-256 JWK, or a file that holds one
@@ -32,7 +35,7 @@ export async function bootstrapCommand(args: readonly string[]): Promise<number>
     ...(values.operator === undefined ? ['--operator'] : []),
     ...(values.key === undefined ? ['--key'] : []),
     ...(url === undefined ? ['SURETY_MIGRATION_URL or SURETY_DATABASE_URL'] : []),
-    ...(tls === undefined ? ['SURETY_TLS_CERT_FILE'] : []),
+    ...(tls === undefined ? TLS_VARIABLES : []),
   ];
   const { operator, key, domain } = values;
   if (operator === undefined || key === undefined || url === undefined || tls === undefined) {
@@ -43,7 +46,7 @@ export async function bootstrapCommand(args: readonly string[]): Promise<number>
     audience: spiffeIdOf(tls.certificateFile),
     ...(domain === undefined ? {} : { serviceDomainId: domain }),
     operatorSpiffeId: operator,
-    operatorJwk: key.trimStart().startsWith('{') ? key : readText(key),
+    operatorJwk: key.trimStart().startsWith('{') ? key : readFile('--key', key),
     commandId: newId('cmd'),
     codec: auditCodec,
   });
@@ -56,15 +59,13 @@ export async function bootstrapCommand(args: readonly string[]): Promise<number>
 }
 
 function spiffeIdOf(certificateFile: string): string {
-  const [leaf] = readPem(readText(certificateFile), 'CERTIFICATE');
-  return inspectLeaf(leaf ?? Buffer.alloc(0)).spiffeId;
-}
-
-function readText(file: string): string {
+  const text = readFile('SURETY_TLS_CERT_FILE', certificateFile);
   try {
-    return readFileSync(file, 'utf8');
+    const [leaf] = readPem(text, 'CERTIFICATE');
+    return inspectLeaf(leaf ?? Buffer.alloc(0)).spiffeId;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'cannot be read';
-    throw new UsageError(`${file}: ${code}`);
+    const rule =
+      error instanceof PemInvalid || error instanceof CertificateRejected ? error.message : 'cannot be read';
+    throw new UsageError(`SURETY_TLS_CERT_FILE: ${certificateFile}: ${rule}`);
   }
 }

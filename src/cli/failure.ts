@@ -1,5 +1,6 @@
 import { ConfigurationInvalid } from '../config/configuration.js';
 import { databasePlace } from '../config/database-place.js';
+import { Refused } from '../ledger/run-decision.js';
 
 /** Called or configured wrongly: nothing was started. */
 export const EXIT_USAGE = 2;
@@ -17,7 +18,6 @@ const FOR_PEOPLE: ReadonlySet<string> = new Set([
   'RestoreRefused',
   'MigrationError',
   'EmbeddedPostgresError',
-  'Refused',
   'SuretyError',
   'ArchiveError',
 ]);
@@ -49,7 +49,9 @@ function describe(
   if (!(error instanceof Error)) return { lines: internal(undefined), code: EXIT_FAILED };
   if (error instanceof UsageError || isParseError(error)) return { lines: [error.message], code: EXIT_USAGE };
   if (ABOUT_INPUT.has(error.name)) return { lines: linesOf(error), code: EXIT_USAGE };
-  if (isUnreachable(error)) return { lines: [unreachable(command, error)], code: EXIT_FAILED };
+  if (error instanceof Refused) return { lines: [refusalText(error)], code: EXIT_FAILED };
+  const ofDatabase = databaseRefused(command, error);
+  if (ofDatabase !== undefined) return { lines: [ofDatabase], code: EXIT_FAILED };
   if (FOR_PEOPLE.has(error.name)) return { lines: [error.message], code: EXIT_FAILED };
   const ofTheMachine = portRefused(error) ?? fileRefused(error);
   if (ofTheMachine !== undefined) return { lines: [ofTheMachine], code: EXIT_FAILED };
@@ -75,14 +77,28 @@ function internal(error: Error | undefined): readonly string[] {
   return ['internal error; SURETY_LOG_LEVEL=debug shows where'];
 }
 
-/** Of the store, which knows no variables. */
-function isUnreachable(error: Error): boolean {
-  return error.name === 'MigrationError' && 'reason' in error && error.reason === 'DATABASE_UNREACHABLE';
+/** Of a decision: its reason, for programs, and its sentence. */
+function refusalText({ refusal: { reason, message } }: Refused): string {
+  return `${reason}: ${message}`;
 }
 
-function unreachable(command: string, error: Error): string {
+/** What a database says to somebody who has told it the wrong thing, by its SQLSTATE. */
+const LOGIN_REFUSALS: Readonly<Record<string, (place: string) => string>> = {
+  '28P01': (place) => `The database at ${place} does not take the user and password of that URL`,
+  '28000': (place) => `The database at ${place} does not let the user of that URL in`,
+  '3D000': (place) =>
+    `There is no such database at ${place}: the URL must end with the name of one that is there`,
+};
+
+/** Of the store, which knows no variables. */
+function databaseRefused(command: string, error: Error): string | undefined {
+  if (error.name !== 'MigrationError' || !('reason' in error)) return undefined;
   const place = databasePlace(process.env, command);
-  return place === undefined ? error.message : `The database did not answer at ${place}.`;
+  if (place === undefined) return undefined;
+  if (error.reason === 'DATABASE_UNREACHABLE') return `The database did not answer at ${place}.`;
+  const state = 'sqlState' in error ? String(error.sqlState) : '';
+  const sentence = LOGIN_REFUSALS[state];
+  return sentence && `${sentence(place)} (SQLSTATE ${state}).`;
 }
 
 /** What a system says of an address to listen on, by its code. */
@@ -118,4 +134,15 @@ function fileRefused(error: Error): string | undefined {
   if (!('code' in error) || !('path' in error)) return undefined;
   const refusal = FILE_REFUSALS[String(error.code)];
   return refusal && `${String(error.path)} ${refusal} (${String(error.code)})`;
+}
+
+/**
+ * What is wrong with a file that somebody named.
+ *
+ * @param error what using it failed with
+ * @returns for example `/x is not there`
+ */
+export function fileSentence(file: string, error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return `${file} ${code === 'ENOENT' ? 'is not there' : (FILE_REFUSALS[code] ?? 'cannot be used')}`;
 }

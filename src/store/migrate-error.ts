@@ -52,5 +52,5 @@ export function toMigrationError(error: unknown): MigrationError {
   const state = sqlState(error);
   return state === undefined
     ? new MigrationError('DATABASE_UNREACHABLE', 'The database did not answer.')
-    : new MigrationError('DATABASE_ERROR', 'The database refused a statement of the migration runner', state);
+    : new MigrationError('DATABASE_ERROR', 'The database refused a statement', state);
 }

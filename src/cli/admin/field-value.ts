@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from '@bufbuild/protobuf';
 import { durationFromMs, timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { JwkInvalid, parsePublicJwk } from '../../identity/jwk.js';
-import { UsageError } from '../failure.js';
+import { fileSentence, UsageError } from '../failure.js';
 
 const TIMESTAMP = 'google.protobuf.Timestamp';
 const DURATION = 'google.protobuf.Duration';
@@ -133,7 +133,6 @@ export function readFileBytes(flag: string, path: string): Buffer {
   try {
     return readFileSync(path === '-' ? 0 : path);
   } catch (error) {
-    const why = error instanceof Error && 'code' in error ? String(error.code) : 'cannot be read';
-    throw new UsageError(`${flag}: ${path}: ${why}`);
+    throw new UsageError(`${flag}: ${fileSentence(path, error)}`);
   }
 }
