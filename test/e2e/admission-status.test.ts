@@ -109,7 +109,7 @@ describe('a lost answer', () => {
       new RegExp(`\n${DEMO_SINK} +OPEN +1 of 1 +\\d\\S+Z +\\d\\S+Z +- +1 of 5 +\\d+s +3600s\n`),
     );
     expect(out).toMatch(
-      /\nACTOR +ORDINARY +SAFETY +LEFT +THIS WINDOW\nharness:planner +\d+ +\d+ +\d+ +\d+\n/,
+      /\nACTOR +ORDINARY +SAFETY +LEFT +THIS WINDOW +NONCES\nharness:planner +\d+ +\d+ +\d+ +\d+ +0\n/,
     );
     expect(out).not.toContain('all domains together');
     const json = JSON.parse((await cli.run(['status', '--domain', ACME, '--json'])).out) as {

@@ -6,10 +6,16 @@ import {
   GetAdmissionStatusResponseSchema,
 } from '../../src/gen/surety/authority/v1/admin_service_pb.js';
 import { BreakerState } from '../../src/gen/surety/authority/v1/admission_pb.js';
+import {
+  ConsumeNonceRequestSchema,
+  ReplayService,
+} from '../../src/gen/surety/replay/v1/replay_service_pb.js';
 import { microsToTimestamp } from '../../src/identity/timestamp.js';
 import { DEFAULT_LIMITS } from '../../src/ledger/admission/limits.js';
+import { MAX_LIVE_NONCES } from '../../src/ledger/replay/live-nonces.js';
 import { MINUTE, SECOND } from '../../src/ledger/types.js';
 import { adminService } from '../../src/rpc/admin-service.js';
+import { replayService } from '../../src/rpc/replay-service.js';
 import { callerOf, DOMAIN, EXECUTOR_A, SERVICE_DOMAIN, SINK } from '../support/effect-world.js';
 import { contextOf, handlersOf } from '../support/handlers.js';
 import { StillClock } from '../support/still-clock.js';
@@ -135,6 +141,33 @@ test('what holds for an actor is shown, not more than follows from a small share
   const { ordinary = 0 } = actors[0]?.minute ?? {};
   expect(actors[0]?.minute?.ordinaryLeft).toBe(90 - ordinary);
   await share(DEFAULT_LIMITS.requestsPerMinute);
+});
+
+test('nonces of a caller are there while they are live, and how many there may be', async () => {
+  const { consumeNonce } = handlersOf(ReplayService, replayService(service.tools));
+  const consume = (nonce: string, expiresAt: bigint) => {
+    const consumptionId = `consumption-of-${nonce}`;
+    const expireTime = microsToTimestamp(expiresAt);
+    return consumeNonce(
+      create(ConsumeNonceRequestSchema, { scope: 'webhooks', nonce, consumptionId, expireTime }),
+      contextOf(EXECUTOR_A, 'executor'),
+    );
+  };
+  const live = async () => {
+    const { status: shown, actors } = await status();
+    expect(shown?.liveNonceCeiling).toBe(MAX_LIVE_NONCES);
+    return actors.map(({ actor, liveNonces }) => [actor, liveNonces]);
+  };
+  const [harness, caller] = ['harness:planner', `caller:${EXECUTOR_A.spiffeId}`];
+  for (const nonce of ['one', 'two']) await consume(nonce, clock.now + MINUTE);
+  await consume('later', clock.now + 120n * MINUTE);
+  const counted = await live();
+  expect(counted).toContainEqual([caller, 3]);
+  expect(counted).toContainEqual([harness, 0]);
+  await clock.move(60n * MINUTE);
+  expect(await live()).toContainEqual([caller, 1]);
+  await clock.move(120n * MINUTE);
+  expect(await live()).toContainEqual([caller, 0]);
 });
 
 test("the service's limit and what of it is given out are told in its own domain alone", async () => {

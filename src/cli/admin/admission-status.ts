@@ -70,7 +70,8 @@ function section(heads: readonly string[], rows: readonly (readonly string[])[])
   return rows.length === 0 ? [] : ['', ...columns([heads, ...rows])];
 }
 
-function domainRows({ limits, minute, pending, window, service }: AdmissionStatus): string[][] {
+function domainRows(status: AdmissionStatus): string[][] {
+  const { limits, minute, pending, window, service, liveNonceCeiling } = status;
   const rows = [
     [
       'requests this minute',
@@ -83,6 +84,7 @@ function domainRows({ limits, minute, pending, window, service }: AdmissionStatu
     ],
     ['requests of one actor', `${limits?.actorRequestsPerMinute} a minute`],
     ['hops of an event', `at most ${limits?.maxHops}`],
+    ['live nonces of one caller', `at most ${liveNonceCeiling}`],
   ];
   if (service) {
     const { requestsPerMinute, givenOut } = service;
@@ -110,11 +112,11 @@ function sinkRow(sink: SinkAdmission): string[] {
   ];
 }
 
-const ACTOR_HEADS = ['ACTOR', 'ORDINARY', 'SAFETY', 'LEFT', 'THIS WINDOW'];
+const ACTOR_HEADS = ['ACTOR', 'ORDINARY', 'SAFETY', 'LEFT', 'THIS WINDOW', 'NONCES'];
 
-function actorRow({ actor, minute, windowCalls }: ActorAdmission): string[] {
+function actorRow({ actor, minute, windowCalls, liveNonces }: ActorAdmission): string[] {
   const { ordinary = 0, safety = 0, ordinaryLeft = 0 } = minute ?? {};
-  return [printable(actor), ...[ordinary, safety, ordinaryLeft, windowCalls].map(String)];
+  return [printable(actor), ...[ordinary, safety, ordinaryLeft, windowCalls, liveNonces].map(String)];
 }
 
 function time(timestamp: Timestamp | undefined): string {

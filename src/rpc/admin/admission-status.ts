@@ -16,6 +16,7 @@ import { callsIn, servedIn, windowOf } from '../../ledger/admission/fairness.js'
 import { actorBurst, actorLimit } from '../../ledger/admission/limits.js';
 import type { ActorCounterRow, SinkCounterRow } from '../../ledger/admission/records.js';
 import type { SinkRow } from '../../ledger/authority/records.js';
+import { liveNonces, MAX_LIVE_NONCES } from '../../ledger/replay/live-nonces.js';
 import type { Micros } from '../../ledger/types.js';
 import type { Draft } from '../../ledger/working-set.js';
 import { PageBudget } from '../fill-page.js';
@@ -30,8 +31,13 @@ const MAX_SINK_BYTES = 1024 * 1024;
 /** Different numbers of calls in one window: half a million calls of ten seconds have no more. */
 const MAX_SERVED_SHOWN = 1000;
 
-/** An actor's counters, with the clock that they were read by. */
-type ReadActor = ActorCounterRow & { readonly readAt: Micros };
+/** An actor's counters and those of its nonces, with the clock that they were read by. */
+type ReadActor = ActorCounterRow & {
+  readonly readAt: Micros;
+  /** Null, as are its counts, where it consumed no nonce. */
+  readonly firstBucket: bigint | null;
+  readonly counts: readonly number[] | null;
+};
 
 /** A sink as the statement reads it: its limits beside its counters. */
 type ReadSink = SinkCounterRow &
@@ -75,6 +81,7 @@ function wireStatus(
     window: wireWindow(draft),
     sinks: shownSinks(sinks, draft.now),
     ...wireShares(draft),
+    liveNonceCeiling: MAX_LIVE_NONCES,
   };
 }
 
@@ -152,7 +159,12 @@ function actorsOf(draft: Draft): RecordList<ReadActor, typeof ActorAdmissionSche
           actor: row.actor,
           minute: wireMinute(currentMinute(row, now), limit),
           windowCalls: callsIn(row, windowOf(now)),
+          liveNonces: noncesOf(row, now),
         };
       }),
   };
+}
+
+function noncesOf({ firstBucket, counts }: ReadActor, now: Micros): number {
+  return firstBucket === null || counts === null ? 0 : liveNonces({ firstBucket, counts }, now);
 }

@@ -1,10 +1,15 @@
 -- What is counted for admission (authority.md, Admission; effects.md, Cost of not knowing). Numbers, names and ids alone.
 
 -- name: actors_admission_page
--- The counters of a domain's actors ($1) behind one ($2), at most $3, each with the clock that it was read by.
-SELECT a.*, (SELECT surety_now()) AS read_at FROM (
+-- The counters of a domain's actors ($1) behind one ($2), at most $3, each with its nonces and the clock that it was read by.
+SELECT a.*, n.first_bucket, n.counts, (SELECT surety_now()) AS read_at FROM (
   SELECT * FROM actor_counters WHERE domain_id = $1 AND actor > $2 ORDER BY actor LIMIT $3::integer
-) AS a ORDER BY a.actor
+) AS a
+LEFT JOIN LATERAL (
+  SELECT first_bucket, counts FROM replay_callers
+  WHERE domain_id = $1 AND spiffe_id = substr(a.actor, length('caller:') + 1) AND a.actor LIKE 'caller:%' LIMIT 1
+) AS n ON true
+ORDER BY a.actor
 
 -- name: sinks_admission
 -- The sinks of a domain ($1), at most $2, with what is counted of them and since when the oldest effect is UNKNOWN.
