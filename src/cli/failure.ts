@@ -20,6 +20,7 @@ const FOR_PEOPLE: ReadonlySet<string> = new Set([
   'EmbeddedPostgresError',
   'SuretyError',
   'ArchiveError',
+  'DrainFailed',
 ]);
 
 /** Errors that say what is wrong with what the command was told. */

@@ -30,7 +30,7 @@ service. Needs a registration with the role action_worker. One line for each ste
   --validator       a module whose default export judges each view before its dispatch
   --executor-cert, --executor-key, --executor-registration, --executor-signing-key
                     an executor beside the worker, for actions that carry an effect
-  --once            ends where nothing is ready any more
+  --once            ends where nothing is ready any more; with 1 where the service does not tell whether anything is
   --json            one JSON object a line
 
 SIGTERM or Ctrl-C: finishes the action in hand and ends with 0; a second one, a second later or more: at once. An answer of the provider is a JSON object with

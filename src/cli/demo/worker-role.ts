@@ -55,7 +55,7 @@ export function workerActions(channel: Channel): Readonly<Record<string, RoleAct
       const entries: WorkerEntry[] = [];
       const worker = new Worker(contextOf(actionId, (entry) => void entries.push(entry)));
       for (const until = performance.now() + READY_TIMEOUT_MS; performance.now() < until; ) {
-        if (await worker.workOnce()) break;
+        if ((await worker.workOnce()).is === 'moved') break;
         await sleep(POLL_MS);
       }
       return { entries: JSON.stringify(entries.filter(toldOf)) };

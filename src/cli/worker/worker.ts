@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ActionState } from '../../gen/surety/action/v1/action_pb.js';
+import { OutcomeUnknown } from '../client/send-exactly.js';
 import { SuretyError } from '../client/surety-error.js';
 import { dispatchAction } from './dispatch-action.js';
 import { leaseNext, leaseObservation } from './lease-actions.js';
@@ -20,34 +21,44 @@ export class Worker {
   /** Works until it is told to stop; what it has in hand then, it brings to where it can be left. */
   async run(stop: AbortSignal): Promise<void> {
     while (!stop.aborted) {
-      if (await this.workOnce(stop)) continue;
+      if ((await this.workOnce(stop)).is === 'moved') continue;
       await sleep(this.context.policy.pollMs, undefined, { signal: stop }).catch(() => {});
     }
   }
 
-  /** Works on what is ready, one action after the other, until nothing is or it is told to stop. */
+  /**
+   * Works on what is ready, one action after the other, until nothing is or it is told to stop.
+   *
+   * @throws {DrainFailed} where the service does not tell whether anything is
+   */
   async drain(stop?: AbortSignal): Promise<void> {
-    while (await this.workOnce(stop)) if (stop?.aborted) return;
+    for (;;) {
+      const worked = await this.workOnce(stop);
+      if (stop?.aborted || worked.is === 'nothing') return;
+      if (worked.is === 'unknown') throw new DrainFailed(worked.error);
+    }
   }
 
-  /** Settles one doubt and moves one action on, where there are such. @returns whether there were */
-  async workOnce(stop?: AbortSignal): Promise<boolean> {
+  /** Settles one doubt and moves one action on, where there are such. */
+  async workOnce(stop?: AbortSignal): Promise<Worked> {
     const observed = await this.work(leaseObservation);
     if (stop?.aborted) return observed;
-    return (await this.work(leaseNext)) || observed;
+    const next = await this.work(leaseNext);
+    return next.is === 'moved' || observed.is === 'nothing' ? next : observed;
   }
 
-  private async work(take: (context: WorkerContext) => Promise<Lease | undefined>): Promise<boolean> {
+  private async work(take: (context: WorkerContext) => Promise<Lease | undefined>): Promise<Worked> {
     let lease: Lease | undefined;
     try {
       lease = await take(this.context);
     } catch (error) {
       // Taken all the same, the lease runs out.
       if (isOfWorker(error)) throw error;
-      return false;
+      return { is: 'unknown', error };
     }
-    if (lease) await this.moveOn(lease);
-    return lease !== undefined;
+    if (!lease) return { is: 'nothing' };
+    await this.moveOn(lease);
+    return { is: 'moved' };
   }
 
   /** Moves one action on, as far as it goes now, under a lease that was taken. */
@@ -85,6 +96,24 @@ export class Worker {
     } catch (error) {
       if (isOfWorker(error)) throw error;
     }
+  }
+}
+
+/** What became of looking for something to do. */
+export type Worked =
+  | { readonly is: 'moved' }
+  | { readonly is: 'nothing' }
+  /** The service did not tell; `error` is why. */
+  | { readonly is: 'unknown'; readonly error: unknown };
+
+/** Whether everything that was ready is done cannot be told. */
+export class DrainFailed extends Error {
+  override readonly name = 'DrainFailed';
+
+  constructor(cause: unknown) {
+    const of = cause instanceof OutcomeUnknown ? cause.cause : cause;
+    const why = of instanceof SuretyError ? of.message : 'there was no answer';
+    super(`whether anything is ready is not known: ${why}`, { cause });
   }
 }
 
