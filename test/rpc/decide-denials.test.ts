@@ -7,6 +7,7 @@ import {
 import { GrantSchema } from '../../src/gen/surety/authority/v1/records_pb.js';
 import { Reason } from '../../src/gen/surety/error/v1/reason_pb.js';
 import { CertificateBinding, RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
+import { sha256 } from '../../src/ledger/encoding.js';
 import type { Reason as ReasonName } from '../../src/ledger/refusal.js';
 import { SECOND } from '../../src/ledger/types.js';
 import type { CallContext } from '../../src/rpc/handler.js';
@@ -341,4 +342,26 @@ describe('a denial', () => {
     expect(await refusedFor(ask(question(one), context))).toBe(reason);
     expect(changed(before, await tables()).filter((name) => name !== 'lanes')).toEqual([]);
   });
+});
+
+test('of many credentials of one SPIFFE ID, each of its own certificate, each is good', async () => {
+  const who = await party('principal');
+  await put({ case: 'revokeCredential', value: { credentialId: who.id } });
+  const COUNT = 33;
+  const leafOf = (n: number) => sha256(`leaf ${n} of ${who.id}`);
+  for (let n = 0; n < COUNT; n += 1) {
+    const credential = {
+      ...{ credentialId: `${who.id}-${n}`, harnessId: who.id, spiffeId: who.spiffeId },
+      ...{ binding: CertificateBinding.CERTIFICATE, certificateDigest: leafOf(n) },
+    };
+    await put({ case: 'createCredential', value: { credential: { ...credential, expireTime: later() } } });
+  }
+  const { grantId: _, ...wish } = question(who);
+  const told = [];
+  for (let n = 0; n <= COUNT; n += 1) {
+    const context = world.context(who.spiffeId, 'harness', DOMAIN, { leafDigest: leafOf(n) });
+    const { decision } = await ask(wish, context);
+    told.push(decision?.allowed === true ? 'allowed' : Reason[decision?.reason ?? 0]);
+  }
+  expect(told).toEqual([...Array(COUNT).fill('allowed'), 'CREDENTIAL_UNBOUND']);
 });

@@ -31,7 +31,7 @@ export const FACTS = {
   serviceDomainId: 'surety.test',
 } as const;
 
-const MAX_CREDENTIALS = 32;
+const LAST_CREDENTIALS = 32;
 const MAX_SHAPES = 65;
 const MAX_DENIALS = 32;
 
@@ -197,16 +197,16 @@ const first = <Row>(rows: Row[]): Row[] => rows.slice(0, 1);
 /** The archived holder of a key, or else any that succeeded under it. */
 const holderFirst = (rows: Tables['effect_tombstones'][]): Tables['effect_tombstones'][] =>
   first(rows.sort((a, b) => Number(b.holdsKey) - Number(a.holdsKey)));
-const active = (row: { status: string }): number => (row.status === 'active' ? 0 : 1);
 const descending = (a: bigint, b: bigint): number => (a < b ? 1 : a > b ? -1 : 0);
 
+const timeOf = ({ now, head }: MemoryStore): bigint => (now > head.lastTime ? now : head.lastTime);
 const longestFirst = (a: RegistrationRow, b: RegistrationRow): number =>
   descending(a.expiresAt, b.expiresAt) || (a.registrationId < b.registrationId ? 1 : -1);
 /** As far as the rows of the store alone say that a registration is in force. */
-const isLasting = ({ now, head, domain }: MemoryStore, row: RegistrationRow): boolean =>
+const isLasting = (store: MemoryStore, row: RegistrationRow): boolean =>
   row.status === 'active' &&
-  row.revocationEpoch === domain.revocationEpoch &&
-  row.expiresAt > (now > head.lastTime ? now : head.lastTime);
+  row.revocationEpoch === store.domain.revocationEpoch &&
+  row.expiresAt > timeOf(store);
 const isForEffect = (row: RegistrationRow, effect: EffectPlace): boolean =>
   isBoundTo(row, effect) ||
   row.registrationId === effect.executorRegistrationId ||
@@ -222,13 +222,10 @@ export const GATHER: Gathering = {
     }
     loadIndex(store, set, 'credentialsOfSpiffeId', [spiffeId], (rows) =>
       rows
-        .sort(
-          (a, b) =>
-            descending(a.credentialEpoch, b.credentialEpoch) ||
-            active(a) - active(b) ||
-            descending(a.expiresAt, b.expiresAt),
-        )
-        .slice(0, MAX_CREDENTIALS),
+        .sort((a, b) => descending(a.expiresAt, b.expiresAt) || (a.credentialId < b.credentialId ? 1 : -1))
+        .filter(
+          (row, i) => i < LAST_CREDENTIALS || (row.status === 'active' && row.expiresAt > timeOf(store)),
+        ),
     );
   },
   callers: (store, set, id: string) => load(store, set, 'callers', id),

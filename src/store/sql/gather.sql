@@ -17,11 +17,19 @@ LEFT JOIN LATERAL (SELECT * FROM principals WHERE domain_id = $1 AND principal_i
 LEFT JOIN LATERAL (SELECT * FROM guests WHERE domain_id = $1 AND guest_id = h.owner_id AND h.owner_kind = 'guest' LIMIT 1) AS g ON true
 LEFT JOIN LATERAL (SELECT * FROM actor_counters WHERE domain_id = $1 AND actor = 'harness:' || c.ref_id AND c.kind = 'harness' LIMIT 1) AS a ON true
 
+-- Those that are active and have not expired, all of them: any may be the one of the caller's certificate. And the last ones, which
+-- say why where none is good.
 -- name: credentials_of_spiffe_ids
 SELECT t.*, k.spiffe_id AS index_key FROM unnest($2::text[]) AS k(spiffe_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM credentials WHERE domain_id = $1 AND spiffe_id = k.spiffe_id
-  ORDER BY credential_epoch DESC, (status = 'active') DESC, expires_at DESC LIMIT 32
+  (
+    SELECT * FROM credentials
+    WHERE domain_id = $1 AND spiffe_id = k.spiffe_id AND status = 'active'
+      AND expires_at > (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
+    ORDER BY expires_at DESC, credential_id DESC
+  )
+  UNION ALL
+  (SELECT * FROM credentials WHERE domain_id = $1 AND spiffe_id = k.spiffe_id ORDER BY expires_at DESC, credential_id DESC LIMIT 32)
 ) AS t
 
 -- name: principals_of_harnesses
