@@ -8,6 +8,7 @@ const LINE_SEPARATOR = /[\u2028\u2029]/;
 // With the u flag a surrogate matches only where it is not half of a pair.
 // oxlint-disable-next-line no-control-regex -- they are what is looked for
 const UNCLEAN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff]/u;
+const EACH_UNCLEAN = new RegExp(UNCLEAN, 'gu');
 
 /**
  * Length of a text in octets of UTF-8, which is what every length limit of the contract counts (effects.md,
@@ -24,6 +25,11 @@ export function utf8Length(value: string): number {
  */
 export function isCleanText(value: string): boolean {
   return !UNCLEAN.test(value);
+}
+
+/** The text with a space for each character that {@link isCleanText} refuses: the words survive, and it is not longer. */
+export function cleanedText(value: string): string {
+  return value.replace(EACH_UNCLEAN, ' ');
 }
 
 /**

@@ -13,6 +13,7 @@ import { executionRequest } from '../../src/cli/worker/execution-request.js';
 import { HttpProvider } from '../../src/cli/worker/http-provider.js';
 import { readAnswer } from '../../src/cli/worker/provider-answer.js';
 import { judge } from '../../src/cli/worker/validator.js';
+import { checkIdText } from '../../src/ledger/text.js';
 import { Authority } from '../support/pki.js';
 
 const DIGEST = new Uint8Array(32).fill(7);
@@ -269,6 +270,17 @@ describe('a validator of the caller', () => {
   ])('that answers %j means %s', async (judgement, verdict) => {
     expect(await judge(() => judgement as never, view)).toMatchObject({ verdict });
     expect(await judge(async () => judgement as never, view)).toMatchObject({ verdict });
+  });
+
+  test.each([
+    ['amount is 120\nlimit is 100', 'amount is 120 limit is 100'],
+    ['\u001b[31mno\u009f\u2028\u2029', ' [31mno   '],
+    ['half \ud83d of 🙂', 'half   of 🙂'],
+    ['\u2028'.repeat(512), ' '.repeat(512)],
+  ])('is quoted on one line: %j', async (detail, said) => {
+    const judgement = await judge(() => ({ verdict: 'refuse', detail }), view);
+    expect(judgement).toEqual({ verdict: 'refuse', detail: said });
+    expect(checkIdText(said, 1, 512)).toBeUndefined();
   });
 
   test('that throws changes nothing', async () => {

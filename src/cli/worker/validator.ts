@@ -1,5 +1,6 @@
 import type { Action } from '../../gen/surety/action/v1/action_pb.js';
 import type { Receipt } from '../../gen/surety/action/v1/receipt_pb.js';
+import { cleanedText, utf8Length } from '../../ledger/text.js';
 
 /** What a validator judges: the view of `GetDispatchView`. */
 export interface DispatchView {
@@ -17,7 +18,7 @@ export type Judgement =
   | { readonly verdict: 'send'; readonly goodForMs: number }
   /** Not now: the action is handed out again later. */
   | { readonly verdict: 'wait' }
-  /** Never: the action fails. `detail` is recorded, 1 to 512 octets. */
+  /** Never: the action fails. `detail` is recorded, 1 to 512 octets, on one line: a space for each line break and the like. */
   | { readonly verdict: 'refuse'; readonly detail: string };
 
 /** A check of the caller's own before a dispatch (actions.md, Gate validator). */
@@ -32,25 +33,24 @@ export const noValidator: Validator = () => ({ verdict: 'send', goodForMs: 60_00
 
 /** Asks a validator. One that throws, or answers what is no judgement, changes nothing: it is asked again later. */
 export async function judge(validator: Validator, view: DispatchView): Promise<Judgement> {
-  let judgement: unknown;
   try {
-    judgement = await validator(view);
+    return readJudgement(await validator(view)) ?? { verdict: 'wait' };
   } catch {
     return { verdict: 'wait' };
   }
-  return isJudgement(judgement) ? judgement : { verdict: 'wait' };
 }
 
-function isJudgement(value: unknown): value is Judgement {
-  if (typeof value !== 'object' || value === null || !('verdict' in value)) return false;
+function readJudgement(value: unknown): Judgement | undefined {
+  if (typeof value !== 'object' || value === null || !('verdict' in value)) return undefined;
   const { verdict, goodForMs, detail } = value as Record<string, unknown>;
-  if (verdict === 'send') {
-    return (
-      Number.isSafeInteger(goodForMs) && (goodForMs as number) > 0 && (goodForMs as number) <= MAX_GOOD_FOR_MS
-    );
-  }
-  if (verdict === 'refuse') {
-    return typeof detail === 'string' && detail !== '' && Buffer.byteLength(detail) <= MAX_DETAIL_OCTETS;
-  }
-  return verdict === 'wait';
+  if (verdict === 'wait') return { verdict };
+  if (verdict === 'send' && isGoodFor(goodForMs)) return { verdict, goodForMs };
+  if (verdict !== 'refuse' || typeof detail !== 'string') return undefined;
+  // What the service would not take for a detail must not stand in the way of the refusal, nor its rule in place of the words.
+  const said = cleanedText(detail);
+  return said !== '' && utf8Length(said) <= MAX_DETAIL_OCTETS ? { verdict, detail: said } : undefined;
+}
+
+function isGoodFor(ms: unknown): ms is number {
+  return Number.isSafeInteger(ms) && (ms as number) > 0 && (ms as number) <= MAX_GOOD_FOR_MS;
 }
