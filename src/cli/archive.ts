@@ -16,9 +16,9 @@ import type { Reader } from '../store/reader.js';
 import { StoreError } from '../store/store-error.js';
 import { readDuration } from './admin/field-value.js';
 import {
-  archiveDomain,
   type ArchiveOptions,
   type ArchiveSummary,
+  archiveDomain,
   countArchivable,
 } from './archive/archive-domain.js';
 import { ArchiveError } from './archive/export-archive.js';
@@ -30,7 +30,8 @@ surety archive --older-than <duration> --dry-run [--domain <domain>] [--json]
 Archives effects that were settled at least so long ago, with SURETY_ARCHIVE_URL (or SURETY_MIGRATION_URL, or
 SURETY_DATABASE_URL): writes them to a file with their receipts and the part of the log that no archive has yet, reads the
 file back and verifies it, and only then removes them, a few at a time. Tombstones stay for ever and answer duplicates;
-nothing is removed from the log. What is disputed stays. Callers go on meanwhile. Wherever it ends, run it again.
+nothing is removed from the log. What is disputed stays. Callers go on meanwhile. Wherever it ends, run it again. An effect
+whose row contradicts the log stays too, is named, and makes the exit code 1.
 
   --older-than   such as 90d; at least 1h
   --out          the folder for the files, which is there; one file an archive, never replaced. They are the only copy of
@@ -41,6 +42,8 @@ nothing is removed from the log. What is disputed stays. Callers go on meanwhile
 
 const MICROS_PER_MS = 1000n;
 const DOMAINS_PAGE = 500n;
+/** Effects that one line names: more than that is not looked after by hand. */
+const MAX_NAMED = 20;
 /** The reads and the batches each need one at a time. */
 const CONNECTIONS = 1;
 
@@ -152,13 +155,29 @@ async function archiveOne({ folder, json }: Asked, options: Omit<ArchiveOptions,
       json ? JSON.stringify({ domain_id: domainId, archivable: count }) : `${domainId}: ${count} effects`,
     );
   }
-  const archives = await archiveDomain({ ...options, folder });
-  if (json) return say(JSON.stringify({ domain_id: domainId, archives: archives.map(jsonOf) }));
+  const corrupt: string[] = [];
+  const onCorrupt = (effectIds: readonly string[]): void => void corrupt.push(...effectIds);
+  const archives = await archiveDomain({ ...options, folder, onCorrupt });
+  if (json) say(JSON.stringify({ domain_id: domainId, archives: archives.map(jsonOf) }));
+  else sayArchives(domainId, archives);
+  if (corrupt.length > 0) throw corruptEffects(corrupt);
+}
+
+function sayArchives(domainId: string, archives: readonly ArchiveSummary[]): void {
   if (archives.length === 0) say(`${domainId}: nothing to archive`);
   for (const one of archives) {
     const left = Object.entries(one.left).map(([why, count]) => `, ${count} left (${why})`);
     say(`${domainId}: ${one.archived} effects archived${left.join('')}; ${one.file}`);
   }
+}
+
+/** They stay, run after run, until a person has looked: so it is a failure each time. */
+function corruptEffects(effectIds: readonly string[]): ArchiveError {
+  const named = effectIds.slice(0, MAX_NAMED).join(', ');
+  const more = effectIds.length > MAX_NAMED ? ` and ${effectIds.length - MAX_NAMED} more` : '';
+  return new ArchiveError(
+    `DATA_CORRUPT: ${named}${more}: the row contradicts the log or itself, and the effect stays where it is`,
+  );
 }
 
 function jsonOf({ archiveNumber, file, exportDigest, exported, archived, left }: ArchiveSummary): object {

@@ -3,8 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
-import type { ReserveEffectResponse } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { EffectState } from '../../src/gen/surety/effect/v1/effect_pb.js';
+import type { ReserveEffectResponse } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { EffectService, RetryAdvice } from '../../src/gen/surety/effect/v1/effect_service_pb.js';
 import { runCommand } from '../support/command-process.js';
 import {
@@ -22,8 +22,8 @@ import {
   AUDITOR,
   type E2eWorld,
   HARNESS,
-  openE2eWorld,
   OPERATOR,
+  openE2eWorld,
   refusedWith,
   type StartedEffect,
 } from '../support/e2e-world.js';
@@ -122,6 +122,15 @@ describe('surety archive', () => {
       `surety archive: --out: ${folder}/nowhere is not a folder`,
     ]);
     expect(await told(['--older-than', '2d'])).toEqual([2, 'surety archive: --out must be given']);
+    for (const args of [
+      ['--out', folder],
+      ['--dry-run', '--json'],
+    ]) {
+      expect(await told(['--older-than', '2d', '--domain', 'acme.tset', ...args])).toEqual([
+        1,
+        'surety archive: acme.tset: there is no such domain',
+      ]);
+    }
     const login = new URL(world.database.serviceUrl).href;
     const refused = await runCommand(['archive', '--older-than', '2d', '--dry-run'], {
       SURETY_DATABASE_URL: login,
@@ -136,6 +145,27 @@ describe('surety archive', () => {
       out: { domain_id: ACME, archivable: 8 },
       err: '',
     });
+    expect([await liveRows(), await files()]).toEqual([8, []]);
+  });
+
+  test('names what contradicts the log, fails, and leaves no file where nothing else is to be archived', async () => {
+    const change = async (by: number) => {
+      await world.sql.query('SET session_replication_role = replica');
+      await world.sql.query('UPDATE effects SET fence = fence + $1', [by]);
+      await world.sql.query('SET session_replication_role = DEFAULT');
+    };
+    await change(1_000);
+    const end = await archive(['--out', folder, '--json']);
+    await change(-1_000);
+    expect({ ...end, out: JSON.parse(end.out), err: '' }).toEqual({
+      code: 1,
+      out: { domain_id: ACME, archives: [] },
+      err: '',
+    });
+    expect(end.err).toMatch(
+      /^surety archive: acme\.test: DATA_CORRUPT: .*: the row contradicts the log or itself, .*\n$/,
+    );
+    for (const { effect } of lives) expect(end.err).toContain(effect.effectId);
     expect([await liveRows(), await files()]).toEqual([8, []]);
   });
 

@@ -3,7 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { archiveDomain, type ArchiveOptions } from '../../src/cli/archive/archive-domain.js';
+import { type ArchiveOptions, archiveDomain, countArchivable } from '../../src/cli/archive/archive-domain.js';
+import { ArchiveError } from '../../src/cli/archive/export-archive.js';
 import type { CommandRunner } from '../../src/lane/lanes.js';
 import type { EffectRow } from '../../src/ledger/effect/records.js';
 import { type ReserveEffectCommand, reserveEffect } from '../../src/ledger/effect/reserve-effect.js';
@@ -235,12 +236,27 @@ describe('what changes between its export and its removal', () => {
     await tomorrow();
     await world.admin.query('ALTER TABLE effects DISABLE TRIGGER effects_guard');
     await world.admin.query("UPDATE effects SET state = 'FAILED' WHERE effect_id = $1", [bad.effectId]);
-    expect(await run()).toMatchObject([{ exported: 1, archived: 1, left: { corrupt: 1 } }]);
+    const corrupt: string[] = [];
+    const onCorrupt = (ids: readonly string[]) => void corrupt.push(...ids);
+    expect(await run({ onCorrupt })).toMatchObject([{ exported: 1, archived: 1, left: { corrupt: 1 } }]);
     expect([await isLive(sound), await isLive(bad)]).toEqual([false, true]);
+    // Alone it makes no archive, and no file, however often it is met.
+    const before = await readdir(folder);
+    for (let i = 0; i < 2; i += 1) expect(await run({ onCorrupt })).toEqual([]);
+    expect(await readdir(folder)).toEqual(before);
+    expect(corrupt).toEqual([bad.effectId, bad.effectId, bad.effectId]);
     await world.admin.query("UPDATE effects SET state = 'CANCELLED' WHERE effect_id = $1", [bad.effectId]);
     await world.admin.query('ALTER TABLE effects ENABLE TRIGGER effects_guard');
     expect(await run()).toMatchObject([{ archived: 1 }]);
   });
+});
+
+test('a domain that there is not is no domain without work', async () => {
+  const options = { domainId: 'acme.tset' };
+  await expect(run(options)).rejects.toThrow(ArchiveError);
+  await expect(countArchivable({ reader: archive.reader, retention: DAY, ...options })).rejects.toThrow(
+    'there is no such domain',
+  );
 });
 
 describe('where it ends too early', () => {

@@ -5,11 +5,11 @@ import {
   type ExportedEffect,
   type WhyLeft,
 } from '../../ledger/effect/archive-effects.js';
-import type { Micros } from '../../ledger/types.js';
-import { Refused } from '../../ledger/run-decision.js';
 import type { Reason } from '../../ledger/refusal.js';
+import { Refused } from '../../ledger/run-decision.js';
+import type { Micros } from '../../ledger/types.js';
 import type { Reader } from '../../store/reader.js';
-import { type ExportedArchive, exportArchive } from './export-archive.js';
+import { ArchiveError, type ExportedArchive, exportArchive } from './export-archive.js';
 
 /** Effects of one archive: a file of some ten megabytes that is written, read back and handled as one. */
 export const MAX_EFFECTS_PER_ARCHIVE = 5_000;
@@ -40,6 +40,8 @@ export interface ArchiveOptions {
   readonly newId: (prefix: string) => string;
   /** Called with each archive, before anything of it is removed. */
   readonly onExported?: (exported: ExportedArchive) => void | Promise<void>;
+  /** Called with effects whose rows contradict the log or themselves: they stay, for a person to look at. */
+  readonly onCorrupt?: (effectIds: readonly string[]) => void;
   /** Effects of one archive and of one transaction, for tests. */
   readonly archiveSize?: number;
   readonly batchSize?: number;
@@ -61,30 +63,47 @@ export interface ArchiveSummary {
  * it, in small batches with pauses, each an ordinary transaction of the domain. Wherever it ends, it can be run again.
  *
  * @returns one summary per archive, in order
- * @throws Refused, ArchiveError, StoreError, the file system's errors; what was archived stays archived
+ * @throws ArchiveError where there is no such domain, or a file is not what was written
+ * @throws Refused, StoreError, the file system's errors; what was archived stays archived
  */
 export async function archiveDomain(options: ArchiveOptions): Promise<ArchiveSummary[]> {
+  await requireDomain(options);
   const summaries: ArchiveSummary[] = [];
   for await (const effectIds of candidates(options)) {
-    const exported = await exportArchive(options.reader, {
+    const { exported, corrupt } = await exportArchive(options.reader, {
       domainId: options.domainId,
       folder: options.folder,
       archiveId: options.newId('archive'),
       effectIds,
     });
+    if (corrupt.length > 0) options.onCorrupt?.(corrupt);
+    if (exported === undefined) continue;
     await options.onExported?.(exported);
-    summaries.push(await remove(options, exported));
+    summaries.push(await remove(options, exported, corrupt.length));
   }
   return summaries;
 }
 
-/** How many effects of a domain could be archived now. */
+/**
+ * How many effects of a domain could be archived now.
+ *
+ * @throws ArchiveError where there is no such domain
+ */
 export async function countArchivable(
   options: Pick<ArchiveOptions, 'reader' | 'domainId' | 'retention'>,
 ): Promise<number> {
+  await requireDomain(options);
   let count = 0;
   for await (const effectIds of candidates(options)) count += effectIds.length;
   return count;
+}
+
+/** A domain that nobody has has nothing to archive either: whoever mistypes its name would learn that all is well. */
+async function requireDomain({
+  reader,
+  domainId,
+}: Pick<ArchiveOptions, 'reader' | 'domainId'>): Promise<void> {
+  if ((await reader.gather(domainId, {})) === undefined) throw new ArchiveError('there is no such domain');
 }
 
 /** Effects that are due, oldest settlement first, in portions of one archive; each is named once. */
@@ -117,16 +136,22 @@ async function* candidates({
   }
 }
 
-async function remove(options: ArchiveOptions, exported: ExportedArchive): Promise<ArchiveSummary> {
+async function remove(
+  options: ArchiveOptions,
+  exported: ExportedArchive,
+  notExported: number,
+): Promise<ArchiveSummary> {
   const { batchSize = EFFECTS_PER_BATCH } = options;
-  const { archive, effects, corrupt, file } = exported;
-  const left = new Map<WhyLeft, number>(corrupt.length === 0 ? [] : [['corrupt', corrupt.length]]);
+  const { archive, effects, file } = exported;
+  const left = new Map<WhyLeft, number>(notExported === 0 ? [] : [['corrupt', notExported]]);
   let archived = 0;
   for (let at = 0; at < effects.length; at += batchSize) {
     const started = performance.now();
     const reply = await submit(options, exported, effects.slice(at, at + batchSize));
     archived += reply.archived.length;
     for (const { why } of reply.left) left.set(why, (left.get(why) ?? 0) + 1);
+    const corrupt = reply.left.filter(({ why }) => why === 'corrupt').map(({ effectId }) => effectId);
+    if (corrupt.length > 0) options.onCorrupt?.(corrupt);
     await pause(Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * (performance.now() - started)));
   }
   const { archiveNumber, exportDigest } = archive;

@@ -1,12 +1,12 @@
 import { genesisHash } from '../../ledger/audit/chain.js';
-import { isSettledForArchive } from '../../ledger/effect/archive-effects.js';
-import { effectRecordDigest } from '../../ledger/effect/tombstone.js';
-import { Refused } from '../../ledger/run-decision.js';
-import { sameDigest } from '../../ledger/encoding.js';
-import { Draft } from '../../ledger/working-set.js';
-import type { ArchiveRow, EffectRow } from '../../ledger/effect/records.js';
 import type { ExportedEffect } from '../../ledger/effect/archive-effects.js';
+import { isSettledForArchive } from '../../ledger/effect/archive-effects.js';
+import type { ArchiveRow, EffectRow } from '../../ledger/effect/records.js';
+import { effectRecordDigest } from '../../ledger/effect/tombstone.js';
 import { readEffect } from '../../ledger/effect/verified-effect.js';
+import { sameDigest } from '../../ledger/encoding.js';
+import { Refused } from '../../ledger/run-decision.js';
+import { Draft } from '../../ledger/working-set.js';
 import type { Reader } from '../../store/reader.js';
 import { exportLog } from '../audit-export.js';
 import { type ArchiveHeader, encodeExportLine } from '../audit-export-format.js';
@@ -30,13 +30,19 @@ export interface ExportedArchive {
   readonly file: string;
   readonly archive: Omit<ArchiveRow, 'archivedAt'>;
   readonly effects: readonly ExportedEffect[];
+}
+
+/** What {@link exportArchive} found. */
+export interface ArchiveExport {
+  /** Undefined where no effect can go into an archive: then there is no file either. */
+  readonly exported: ExportedArchive | undefined;
   /** Effects whose rows contradict the log or themselves: they are not exported and stay. */
   readonly corrupt: readonly string[];
 }
 
 /**
  * Exports effects with everything that is to leave with them, and the part of the log that no archive has yet; then reads
- * the file back and verifies it (effects.md, Archival).
+ * the file back and verifies it (effects.md, Archival). Where nothing can go into it, no file is left.
  *
  * @throws ArchiveError where what was read back does not verify; the file system's errors; StoreError
  */
@@ -48,12 +54,13 @@ export async function exportArchive(
     readonly archiveId: string;
     readonly effectIds: readonly string[];
   },
-): Promise<ExportedArchive> {
+): Promise<ArchiveExport> {
   const { domainId, folder, archiveId, effectIds } = input;
   const header = await nextHeader(reader, domainId, archiveId);
   const file = await openArchiveFile(folder, archiveFileName(domainId, header.archiveNumber, archiveId));
   const effects: ExportedEffect[] = [];
   const corrupt: string[] = [];
+  const nothing = new ArchiveError('no effect can be archived');
   try {
     const writeEffects = async (): Promise<void> => {
       for (let at = 0; at < effectIds.length; at += PAGE_SIZE) {
@@ -78,6 +85,8 @@ export async function exportArchive(
           effects.push({ effectId, recordDigest });
         }
       }
+      // A file for nothing would be another one with each run, and the log in it has to go into the next that is for something.
+      if (effects.length === 0) throw nothing;
     };
     const log = await exportLog({
       audit: { listEntries: (request) => listEntries(reader, request) },
@@ -88,21 +97,18 @@ export async function exportArchive(
     });
     const exportDigest = await file.finish();
     await readBack(file.path, domainId, exportDigest);
-    return {
-      file: file.path,
-      archive: {
-        archiveNumber: header.archiveNumber,
-        archiveId,
-        exportDigest,
-        logAfterSeq: header.afterSeq,
-        logLastSeq: log.lastSeq,
-        logChainHash: Buffer.from(log.chainHash),
-      },
-      effects,
-      corrupt,
+    const archive = {
+      archiveNumber: header.archiveNumber,
+      archiveId,
+      exportDigest,
+      logAfterSeq: header.afterSeq,
+      logLastSeq: log.lastSeq,
+      logChainHash: Buffer.from(log.chainHash),
     };
+    return { exported: { file: file.path, archive, effects }, corrupt };
   } catch (error) {
     await file.abandon();
+    if (error === nothing) return { exported: undefined, corrupt };
     throw error;
   }
 }
