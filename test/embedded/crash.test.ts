@@ -56,8 +56,8 @@ describe('when the process that started it is killed', () => {
     const watchdog = watchdogOf(runner.process.pid ?? 0);
     await query(runner.report.url, 'CREATE TABLE IF NOT EXISTS watched (id int)');
     await runner.kill();
-    await expect.poll(isGone(runner.report.pid), { timeout: 10_000 }).toBe(true);
-    await expect.poll(isGone(watchdog), { timeout: 10_000 }).toBe(true);
+    await expect.poll(isGone(runner.report.pid), { timeout: 60_000 }).toBe(true);
+    await expect.poll(isGone(watchdog), { timeout: 60_000 }).toBe(true);
     // A server that shut down by itself has removed this file.
     expect(existsSync(path.join(runner.report.data, 'postmaster.pid'))).toBe(false);
   });
@@ -67,7 +67,7 @@ describe('when the process that started it is killed', () => {
     const runner = await start({ dataDir, removeWhenDone: true });
     expect(existsSync(dataDir)).toBe(true);
     await runner.kill();
-    await expect.poll(() => existsSync(dataDir), { timeout: 10_000 }).toBe(false);
+    await expect.poll(() => existsSync(dataDir), { timeout: 60_000 }).toBe(false);
   });
 
   test('and the watchdog with it: the next start stops the orphan and finds what was committed', async () => {
@@ -91,7 +91,7 @@ describe('when the process that started it is killed', () => {
     const first = await start();
     first.process.kill('SIGKILL');
     const second = await start();
-    await expect.poll(isGone(first.report.pid), { timeout: 10_000 }).toBe(true);
+    await expect.poll(isGone(first.report.pid), { timeout: 60_000 }).toBe(true);
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await query(second.report.url, 'SELECT 1')).toEqual([[1]]);
   });

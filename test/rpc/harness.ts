@@ -384,7 +384,7 @@ export function resultOf(error: ServiceError | null, reply: Buffer | undefined):
 }
 
 /** Polls until it holds. */
-export async function until(holds: () => boolean, what: string, timeoutMs = 10_000): Promise<void> {
+export async function until(holds: () => boolean, what: string, timeoutMs = 60_000): Promise<void> {
   const end = Date.now() + timeoutMs;
   while (!holds()) {
     if (Date.now() > end) throw new Error(`did not come: ${what}`);

@@ -377,7 +377,7 @@ export class RawCaller {
 }
 
 /** Polls until it holds. */
-export async function until(holds: () => boolean, what: string, timeoutMs = 10_000): Promise<void> {
+export async function until(holds: () => boolean, what: string, timeoutMs = 60_000): Promise<void> {
   const end = Date.now() + timeoutMs;
   while (!holds()) {
     if (Date.now() > end) throw new Error(`did not come: ${what}`);

@@ -218,14 +218,14 @@ describe('a service', () => {
     expect(await statusOf(client)).toBe('SERVING');
     await postgres.kill();
     const readiness = async (): Promise<string> => (await admin(service, '/readyz')).text;
-    await expect.poll(readiness, { timeout: 10_000 }).toBe('not ready: the store does not answer\n');
+    await expect.poll(readiness, { timeout: 60_000 }).toBe('not ready: the store does not answer\n');
     expect(await statusOf(client)).toBe('NOT_SERVING');
     expect(await clientOf(service, root).call(WorkloadService.method.whoAmI)).toMatchObject({
       code: 'UNAVAILABLE',
       reason: 'STORE_UNAVAILABLE',
     });
     await postgres.restart();
-    await expect.poll(readiness, { timeout: 20_000 }).toBe('ready\n');
+    await expect.poll(readiness, { timeout: 60_000 }).toBe('ready\n');
     expect(await statusOf(client)).toBe('SERVING');
   }, 60_000);
 });
