@@ -191,6 +191,27 @@ describe('following a log', () => {
     await expect(waiting).rejects.toMatchObject({ refusal: { reason: 'NOT_VISIBLE' } });
   });
 
+  test('tells where it is every 10 s, and looks every 5 s whether its caller may have it still', async () => {
+    for (const [options, everyMs] of [
+      [{ recheckMs: 3_600_000 }, 10_000],
+      [{ heartbeatMs: 3_600_000 }, 5_000],
+    ] as const) {
+      const waits: number[] = [];
+      const positions = {
+        waitBeyond: async (...[, , { timeoutMs }]: Parameters<PositionPoller['waitBeyond']>) => {
+          waits.push(timeoutMs);
+          return 'closed';
+        },
+      };
+      const { follow } = world({ ...options, positions: positions as never });
+      await follow.next();
+      await expect(follow.next()).rejects.toMatchObject({ refusal: { reason: 'DRAINING' } });
+      expect(waits).toHaveLength(1);
+      // Less where this machine took its time until here.
+      expect(waits[0]).toBeLessThanOrEqual(everyMs);
+    }
+  });
+
   test('ends when the service drains, and says to come back', async () => {
     const { follow, poller } = world();
     await follow.next();
