@@ -93,8 +93,8 @@ describe('bad weather', () => {
 
   test('dropAll breaks the connections there are, and takes new ones', async () => {
     const client = await connectThrough();
-    const sleeping = client.query('SELECT pg_sleep(5)');
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    const sleeping = client.query('SELECT pg_sleep(600)');
+    await expect.poll(isSleeping).toBe(true);
     proxy.dropAll();
     await expect(sleeping).rejects.toThrow();
     const again = await connectThrough();
@@ -154,10 +154,13 @@ describe('cutting a connection at a message', () => {
     const client = await connectThrough();
     await client.query('BEGIN');
     await client.query('INSERT INTO notes VALUES (1)');
+    // The server has the commit, and cannot do it before the lock is let go.
+    await direct.query('SELECT pg_advisory_lock(1)');
     const cut = proxy.cutAfter('COMMIT', 'forwarded');
-    await expect(client.query('SELECT pg_sleep(0.2); COMMIT')).rejects.toThrow();
+    await expect(client.query('SELECT pg_advisory_xact_lock(1); COMMIT')).rejects.toThrow();
     await cut;
     expect(await storedIds()).toEqual([]);
+    await direct.query('SELECT pg_advisory_unlock(1)');
     await expect.poll(storedIds).toEqual([1]);
   });
 
@@ -170,6 +173,14 @@ describe('cutting a connection at a message', () => {
     expect((await second.query('SELECT 7 AS seven')).rows).toEqual([{ seven: 7 }]);
   });
 });
+
+/** Whether the server does what it was asked for. */
+async function isSleeping(): Promise<boolean> {
+  const { rowCount } = await direct.query(
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'",
+  );
+  return rowCount === 1;
+}
 
 async function backendIsGone(pid: number | undefined): Promise<boolean> {
   const { rowCount } = await direct.query('SELECT FROM pg_stat_activity WHERE pid = $1', [pid]);
