@@ -140,7 +140,7 @@ describe('under callers', () => {
       while (!over.signal.aborted) await publish(replica);
     };
     const callers = [caller(all.slice(0, 12)), caller(all.slice(12)), worker()];
-    const [summary] = await run({ batchSize: 4 });
+    const [summary] = await run({ batchSize: 4, commands: amongOthers() });
     over.abort();
     await Promise.all(callers);
     await Promise.all(all.map(({ command }) => again(command).then(({ ok }) => replies.push(ok))));
@@ -149,6 +149,17 @@ describe('under callers', () => {
     expect(replies.every(Boolean)).toBe(true);
     expect(await between()).toBeGreaterThanOrEqual(6);
   });
+
+  /** Lets two others write before each batch of the archival. */
+  function amongOthers(): CommandRunner {
+    return {
+      submit: async (...args: Parameters<CommandRunner['submit']>) => {
+        await publish(replica);
+        await publish(replica);
+        return archive.lanes.submit(...args);
+      },
+    } as CommandRunner;
+  }
 
   /** Entries of others between the first and the last of the archival. */
   async function between(): Promise<number> {
