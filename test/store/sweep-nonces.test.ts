@@ -114,13 +114,11 @@ describe('the sweep of spent nonces', () => {
     expect(await left('replay_nonces')).toBe(0);
   });
 
-  test('leaves what another transaction holds for later, within half a second', async () => {
+  test('leaves what another transaction holds for later, and does not wait for its end', async () => {
     await seedReplay('held', 1n);
     await world.admin.query('BEGIN');
     await world.admin.query('SELECT 1 FROM replay_nonces FOR UPDATE');
-    const began = performance.now();
     expect(await sweepNonces(pool)).toEqual({ replay: 0, transition: 0 });
-    expect(performance.now() - began).toBeLessThan(2_000);
     await world.admin.query('COMMIT');
     expect((await sweepNonces(pool)).replay).toBe(1);
   });
