@@ -25,7 +25,7 @@ export interface Reads {
   readonly events?: readonly string[];
   /** Decision with its use, entitlement and grant. Keys: decision ids. */
   readonly decisions?: readonly string[];
-  /** The newest denial under a denial key (32 bytes), and those within the minute before it, at most 32. */
+  /** The newest decision under a denial key (32 bytes), and those within the 300 s before it, at most 32. */
   readonly denials?: readonly Buffer[];
   readonly registrations?: readonly string[];
   /**

@@ -34,7 +34,7 @@ export function policyService(tools: HandlerTools): ServiceBinding {
         decisionId: tools.newId('dec'),
         question,
       });
-      // A stored denial is never used: it allows nothing.
+      // A stored one is never used: a denial allows nothing, and a cancel is asked for only before it is done.
       return { decision: wireDecision(decision, false), auditPosition: decision.auditSeq, duplicate };
     },
 

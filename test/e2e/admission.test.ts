@@ -82,6 +82,7 @@ describe('quotas', () => {
       () => reserveAs(world, HARNESS, request),
       () => world.publish(),
       () => decide(world, 'order-1', { action: DEMO_ACTION }),
+      () => decide(world, 'no effect'),
       () => rig.done('start', executor, prepared[0] as Target),
     ];
     const told = {
@@ -95,7 +96,14 @@ describe('quotas', () => {
     // Another actor has its own; the safety lane has no limit.
     await publishAs(world, MAILER);
     for (const { effectId } of prepared.slice(1, 3)) await cancel(world, effectId);
-    for (let i = 0; i < 4; i += 1) await decide(world, (prepared[3] as Target).effectId);
+    // Nor can the log be flooded by it: the decision that stands answers.
+    const standing = await decide(world, (prepared[3] as Target).effectId);
+    const before = await fingerprint(world.sql);
+    for (let i = 0; i < 4; i += 1) {
+      const { decision, duplicate } = await decide(world, (prepared[3] as Target).effectId);
+      expect({ decision, duplicate }).toEqual({ decision: standing.decision, duplicate: true });
+    }
+    expect(await fingerprint(world.sql)).toEqual(before);
 
     await rig.move(42_999_999n);
     expect(await reserveAs(world, HARNESS, request)).toMatchObject({ duplicate: false });

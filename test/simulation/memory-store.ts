@@ -261,7 +261,7 @@ export const GATHER: Gathering = {
     loadIndex(store, set, 'denialsOf', [key], (rows) =>
       rows
         .sort((a, b) => descending(a.decidedAt, b.decidedAt))
-        .filter((row, _, [newest]) => row.decidedAt > (newest?.decidedAt ?? 0n) - MINUTE)
+        .filter((row, _, [newest]) => row.decidedAt >= (newest?.decidedAt ?? 0n) - 5n * MINUTE)
         .slice(0, MAX_DENIALS),
     ),
   registrations: (store, set, id: string) => load(store, set, 'registrations', id),

@@ -1,6 +1,7 @@
 import { admitCall, countSafetyCall, harnessActor } from '../admission/admit-call.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
-import type { Reads } from '../reads.js';
+import { mergeReads, type Reads } from '../reads.js';
+import { cancelKey, cancelReads, endsOwnEffect, standingDecision } from './cancel-decision.js';
 import { decidePolicy } from './policy.js';
 import { denialKey, type PolicyQuestion } from './policy-question.js';
 import { type RecordedDecision, recordDecision, repeatedDenial } from './record-decision.js';
@@ -23,26 +24,26 @@ export function policyReads(question: PolicyQuestion): Reads {
   };
 }
 
-/**
- * The action of the safety lane: the decision that allows it is counted and never refused by a quota (authority.md,
- * Admission). A denial is not: it would fill the log.
- */
-export const CANCEL_ACTION = 'effect.cancel';
-
 /** `PolicyService.Decide`: a denial is an answer, and recorded like an allowance (authority.md, Deciding). */
 export const decide: Decision<Decide, RecordedDecision> = {
   kind: 'decide',
-  reads: ({ question }) => policyReads(question),
+  reads: ({ question }) => mergeReads([policyReads(question), cancelReads(question)]),
   decide: (draft, command) => {
-    const verdict = decidePolicy(draft, command.question);
-    const stored = repeatedDenial(draft, command.question, verdict);
+    const { question } = command;
+    const verdict = decidePolicy(draft, question);
+    const stored = repeatedDenial(draft, question, verdict);
     if (stored) return accept({ decision: stored, duplicate: true });
     const actor = harnessActor(verdict.subject.harnessId);
-    if (verdict.allowed && command.question.action === CANCEL_ACTION) countSafetyCall(draft, actor);
+    const cancels = verdict.allowed && endsOwnEffect(draft, question, verdict.subject);
+    const standing = cancels ? standingDecision(draft, question, verdict) : undefined;
+    if (cancels && !standing) countSafetyCall(draft, actor);
     else {
       const held = admitCall(draft, actor);
-      if (held) return refuse(held);
+      // Even so nobody is kept from a cancel by a quota: the decision that stands is as good.
+      if (held) return standing ? accept({ decision: standing, duplicate: true }) : refuse(held);
     }
-    return accept({ decision: recordDecision(draft, command, command.question, verdict), duplicate: false });
+    const foundUnder = cancels ? cancelKey(question) : null;
+    const decision = recordDecision(draft, command, question, verdict, foundUnder);
+    return accept({ decision, duplicate: false });
   },
 };

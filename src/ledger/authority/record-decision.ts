@@ -1,5 +1,5 @@
 import type { DecisionAudit } from '../audit/records.js';
-import { MINUTE, type Micros } from '../types.js';
+import { type Digest, MINUTE, type Micros } from '../types.js';
 import type { Draft } from '../working-set.js';
 import type { PolicyVerdict } from './policy.js';
 import { contextDigest, denialKey, type PolicyQuestion } from './policy-question.js';
@@ -19,12 +19,14 @@ export interface RecordedDecision {
  * Records what was decided, and that in the log. Ask `repeatedDenial` before.
  *
  * @param ids minted by the caller: a retry of the lane reuses them
+ * @param foundUnder under what an allowance is found again, if it is
  */
 export function recordDecision(
   draft: Draft,
   ids: { readonly decisionId: string; readonly commandId: string },
   question: PolicyQuestion,
   verdict: PolicyVerdict,
+  foundUnder: Digest | null = null,
 ): DecisionRow {
   const { harnessId, actorId } = verdict.subject;
   const { action, resource } = question;
@@ -58,7 +60,7 @@ export function recordDecision(
     grantId: question.grantId ?? null,
     policyRevision: draft.domain.policyRevision,
     decidedAt: draft.now,
-    denialKey: verdict.allowed ? null : denialKey(question),
+    denialKey: verdict.allowed ? foundUnder : denialKey(question),
     auditSeq: seq,
   };
   draft.put('decisions', decision);

@@ -138,7 +138,10 @@ export interface DecisionRow {
   readonly grantId: string | null;
   readonly policyRevision: bigint;
   readonly decidedAt: Micros;
-  /** Digest of everything that the denial rests on, null where it is allowed: the same denial is not recorded twice in 60 s. */
+  /**
+   * Under what the decision is found again: a digest of everything that a denial rests on, so that the same one is not recorded
+   * twice in 60 s; of the effect, where it allows a cancel that its actor could make. Null of any other allowance.
+   */
   readonly denialKey: Digest | null;
   readonly auditSeq: bigint;
 }

@@ -1,9 +1,8 @@
 import { countSafetyCall, harnessActor } from '../admission/admit-call.js';
 import { currentActor } from '../authority/current-actor.js';
-import { CANCEL_ACTION } from '../authority/decide.js';
+import { CANCEL_ACTION, CANCEL_REQUEST_DIGEST } from '../authority/cancel-decision.js';
 import { useDecision, usableDecision } from '../authority/usable-decision.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
-import { sha256 } from '../encoding.js';
 import { refusal } from '../refusal.js';
 import type { Caller } from '../types.js';
 import { broughtBackRefusal } from './brought-back.js';
@@ -13,9 +12,6 @@ import { stateConflict } from './rules/from-state.js';
 import { archivedRefusal } from './tombstone.js';
 import type { TransitionReply } from './transition-command.js';
 import { verifiedEffect } from './verified-effect.js';
-
-/** A cancel sends nothing: the request digest of its decision is the SHA-256 of nothing. */
-const NOTHING = sha256('');
 
 export interface CancelEffectCommand extends CommandBase {
   readonly caller: Caller;
@@ -63,7 +59,7 @@ export const cancelEffect: Decision<CancelEffectCommand, TransitionReply> = {
       actor,
       action: CANCEL_ACTION,
       resource: effect.effectId,
-      requestDigest: NOTHING,
+      requestDigest: CANCEL_REQUEST_DIGEST,
     });
     if ('refused' in usable) return refuse(usable.refused);
     useDecision(draft, usable.decision, `${CANCEL_ACTION}:${effect.effectId}`);

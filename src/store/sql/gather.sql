@@ -60,8 +60,8 @@ CROSS JOIN LATERAL (
   WHERE domain_id = $1 AND principal_id = h.owner_id AND action = k.action AND resource = r.resource LIMIT 1
 ) AS t
 
--- The newest, and those within the minute before it: one question is denied for one reason and then for another, and each of
--- them once a minute. There are fewer reasons than 32.
+-- The newest, and those within the 300 s before it: one question is denied for one reason and then for another, each of them
+-- once a minute, and there are fewer reasons than 32. What allows a cancel is good for 300 s.
 -- name: denials_of
 SELECT t.* FROM unnest($2::bytea[]) AS k(denial_key)
 CROSS JOIN LATERAL (
@@ -69,7 +69,7 @@ CROSS JOIN LATERAL (
 ) AS newest
 CROSS JOIN LATERAL (
   SELECT * FROM decisions
-  WHERE domain_id = $1 AND denial_key = k.denial_key AND decided_at > newest.decided_at - 60000000
+  WHERE domain_id = $1 AND denial_key = k.denial_key AND decided_at >= newest.decided_at - 300000000
   ORDER BY decided_at DESC LIMIT 32
 ) AS t
 

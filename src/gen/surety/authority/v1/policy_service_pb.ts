@@ -127,7 +127,7 @@ export type DecideResponse = Message<"surety.authority.v1.DecideResponse"> & {
   auditPosition: bigint;
 
   /**
-   * Whether a stored denial answered.
+   * Whether a stored decision answered: the same denial within 60 s; or, where the quota is used up, what allows the same cancel.
    *
    * @generated from field: bool duplicate = 3;
    */
