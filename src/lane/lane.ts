@@ -47,6 +47,8 @@ export interface LaneParts {
   readonly laneId: string;
   readonly queueLimit: number;
   readonly batchLimit: number;
+  /** Milliseconds that only go forward; `performance.now` unless a test brings its own. */
+  readonly monotonicMs?: () => number;
 }
 
 /** How often a batch is gathered and decided anew after a conflict or a lost connection, before its commands go one by one. */
@@ -70,13 +72,16 @@ export class Lane {
   /** Other replicas hold the domain for most of the time that a batch of this one gathers. */
   private contended = false;
   private idle: (() => void)[] = [];
+  private readonly now: () => number;
 
   constructor(
     private readonly domainId: string,
     private readonly parts: LaneParts,
     /** Told when the domain turned out not to exist: no lane is kept for it. */
     private readonly onAbsent: (lane: Lane) => void,
-  ) {}
+  ) {
+    this.now = parts.monotonicMs ?? (() => performance.now());
+  }
 
   /** Whether nothing waits and nothing runs. */
   get isIdle(): boolean {
@@ -116,12 +121,12 @@ export class Lane {
 
   /** Takes what comes next into a batch: in order, bounded, at most one command per serialization key. */
   private fill(batch: Pending[]): void {
-    const now = performance.now();
+    const now = this.now();
     const keys = new Set(batch.map(keyOf));
     if (batch.some(({ decision }) => decision.exclusive === true)) return;
     while (this.queue.length > 0 && batch.length < this.parts.batchLimit) {
       const item = this.queue[0] as Pending;
-      if (lapsed(item)) {
+      if (lapsed(item, now)) {
         this.queue.shift();
         continue;
       }
@@ -142,7 +147,7 @@ export class Lane {
    * @param grows what is queued while it waits for a connection, or for a replica that holds the domain, joins the batch
    */
   private async serve(batch: Pending[], grows: boolean): Promise<boolean> {
-    const started = performance.now();
+    const started = this.now();
     let reached = true;
     try {
       const end = await this.attempt(batch, grows);
@@ -154,7 +159,7 @@ export class Lane {
       // A bug: it hits whoever was in the batch, not the lane.
       for (const item of batch) item.reject(error);
     } finally {
-      this.parts.observer.batchDone(batch.length, performance.now() - started);
+      this.parts.observer.batchDone(batch.length, this.now() - started);
     }
     return reached;
   }
@@ -162,7 +167,7 @@ export class Lane {
   /** One by one, so that a command that cannot be done fails alone. */
   private async serveEach(batch: readonly Pending[]): Promise<void> {
     for (const [i, item] of batch.entries()) {
-      if (lapsed(item) || (await this.serve([item], false))) continue;
+      if (lapsed(item, this.now()) || (await this.serve([item], false))) continue;
       // To wait out a store that is away once per command would hold up the lane for minutes.
       return this.release(this.failAll(batch.slice(i + 1), unavailable()));
     }
@@ -218,11 +223,11 @@ export class Lane {
     batch: Pending[],
     lockFirst: boolean,
   ): Promise<Attempt | Unanswered> {
-    const lockStart = performance.now();
+    const lockStart = this.now();
     let lockWaitMs: number | undefined;
     if (lockFirst) {
       await lockDomain(connection, this.domainId);
-      lockWaitMs = performance.now() - lockStart;
+      lockWaitMs = this.now() - lockStart;
       this.fill(batch);
     }
     const kinds = batch.map((item) => item.decision.kind);
@@ -242,7 +247,7 @@ export class Lane {
     lockWaitMs ??= Number(gathered.lockWait) / 1000;
     this.parts.observer.headLocked(lockWaitMs);
     await this.parts.faults.hit('after-gather', kinds);
-    const decideStart = performance.now();
+    const decideStart = this.now();
     // Another replica was in between, and was waited for: what comes meanwhile is to go with the next batch.
     this.contended =
       this.seen !== undefined &&
@@ -251,7 +256,7 @@ export class Lane {
     const verdicts = decideAll(gathered.set, batch);
     const changes = gathered.set.changes();
     await this.parts.faults.hit('after-decide', kinds);
-    const commitStart = performance.now();
+    const commitStart = this.now();
     const writes = changes.rows.length > 0 || changes.head !== undefined || changes.domain !== undefined;
     const number = this.batch + 1n;
     const statements = writes
@@ -265,11 +270,7 @@ export class Lane {
       return { kind: 'unanswered', number, verdicts, set: gathered.set, rows: changes.rows };
     }
     this.remember(gathered.set, changes.rows);
-    this.parts.observer.phases(
-      decideStart - lockStart,
-      commitStart - decideStart,
-      performance.now() - commitStart,
-    );
+    this.parts.observer.phases(decideStart - lockStart, commitStart - decideStart, this.now() - commitStart);
     return done(verdicts, true);
   }
 
@@ -299,8 +300,8 @@ export class Lane {
   /** A COMMIT whose answer is lost is unknown, never failed: the lane's own row says what became of it. */
   private async settle(batch: readonly Pending[], lost: Unanswered): Promise<Attempt> {
     this.parts.observer.commitUnknown();
-    const until = performance.now() + RECOVERY_MS;
-    while (performance.now() < until) {
+    const until = this.now() + RECOVERY_MS;
+    while (this.now() < until) {
       const committed = await this.askOnce(lost.number);
       if (committed === true) {
         this.remember(lost.set, lost.rows);
@@ -355,7 +356,7 @@ export class Lane {
   }
 
   private release(verdicts: readonly Verdict[]): void {
-    const now = performance.now();
+    const now = this.now();
     for (const { item, outcome } of verdicts) {
       this.parts.observer.commandDone(item.decision.kind, now - item.enqueuedAt, outcome);
       item.resolve(outcome);
@@ -376,8 +377,8 @@ function keyOf({ decision, command }: Pending): string | undefined {
 }
 
 /** Whether the deadline passed before anything was begun; the caller is told so. */
-function lapsed(item: Pending): boolean {
-  if (item.deadline === undefined || item.deadline > performance.now()) return false;
+function lapsed(item: Pending, now: number): boolean {
+  if (item.deadline === undefined || item.deadline > now) return false;
   item.resolve(refused(refusal('DEADLINE_PASSED', 'The deadline passed before the call was begun.')));
   return true;
 }

@@ -4,7 +4,7 @@ import { Lane, type LaneParts, type Pending } from './lane.js';
 
 /** How a call wants to be run. */
 export interface SubmitOptions {
-  /** `performance.now()` value after which the command is no longer begun; checked before its batch starts, never after. */
+  /** Value of the lanes' clock (`performance.now()`) after which the command is no longer begun; checked before its batch starts, never after. */
   readonly deadline?: number;
 }
 
@@ -27,8 +27,11 @@ export class Lanes implements CommandRunner {
   private readonly lanes = new Map<string, Lane>();
   private draining = false;
   private made = 0;
+  private readonly now: () => number;
 
-  constructor(private readonly parts: LaneParts) {}
+  constructor(private readonly parts: LaneParts) {
+    this.now = parts.monotonicMs ?? (() => performance.now());
+  }
 
   submit<Command extends CommandBase, Reply>(
     decision: Decision<Command, Reply>,
@@ -44,7 +47,7 @@ export class Lanes implements CommandRunner {
         decision: decision as unknown as Pending['decision'],
         command,
         deadline: options.deadline,
-        enqueuedAt: performance.now(),
+        enqueuedAt: this.now(),
         resolve: resolve as Pending['resolve'],
         reject,
       };

@@ -12,6 +12,7 @@ import {
   seedGrant,
   seedRegistration,
 } from '../support/effect-world.js';
+import { patientUrl } from '../support/postgres.js';
 import {
   acknowledgeCall,
   type Call,
@@ -35,6 +36,8 @@ let world: EffectWorld;
 let healthy: Replica;
 let workers: Workers & { grantId: string };
 let replica: LaneReplica;
+/** The lanes' clock where calls have deadlines, in milliseconds: it stands still until a test moves it. */
+let clockMs = 0;
 
 beforeAll(async () => {
   world = await openWorld();
@@ -55,7 +58,8 @@ async function holdUp(
   options: { queueLimit?: number; batchLimit?: number; deadline?: number } = {},
 ): Promise<{ letGo: () => void; running: Promise<EffectOutcome> }> {
   const hold = new Hold('after-gather');
-  replica = laneReplica(world.database.serviceUrl, { ...options, faults: hold });
+  const url = patientUrl(world.database.serviceUrl);
+  replica = laneReplica(url, { ...options, faults: hold, monotonicMs: () => clockMs });
   const running = submit(replica, call, options.deadline);
   await hold.held;
   return { letGo: hold.letGo, running };
@@ -63,10 +67,6 @@ async function holdUp(
 
 function calls(count: number): Promise<Call[]> {
   return Promise.all(Array.from({ length: count }, () => reserveCall(healthy, workers.grantId)));
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 describe('a queue that is full', () => {
@@ -109,9 +109,9 @@ describe('a deadline', () => {
   test('that passes while the call is queued: it is not begun', async () => {
     const [first, hasty, patient] = (await calls(3)) as [Call, Call, Call];
     const { letGo, running } = await holdUp(first);
-    const late = submit(replica, hasty, performance.now() + 200);
-    const inTime = submit(replica, patient, performance.now() + 60_000);
-    await pause(300);
+    const late = submit(replica, hasty, clockMs + 200);
+    const inTime = submit(replica, patient, clockMs + 301);
+    clockMs += 300;
     letGo();
     expect(await late).toMatchObject({ ok: false, recorded: false, refusal: { reason: 'DEADLINE_PASSED' } });
     expect(await running).toMatchObject({ ok: true });
@@ -124,8 +124,8 @@ describe('a deadline', () => {
 
   test('that passes after its batch began: it is answered all the same', async () => {
     const [call] = (await calls(1)) as [Call];
-    const { letGo, running } = await holdUp(call, { deadline: performance.now() + 1_000 });
-    await pause(1_200);
+    const { letGo, running } = await holdUp(call, { deadline: clockMs + 1_000 });
+    clockMs += 1_200;
     letGo();
     expect(await running).toMatchObject({ ok: true, reply: { duplicate: false } });
   });

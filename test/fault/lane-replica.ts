@@ -48,7 +48,13 @@ export interface LaneReplica {
 /** Opens lanes on a database. */
 export function laneReplica(
   url: string,
-  options: { faults?: Faults; poolSize?: number; queueLimit?: number; batchLimit?: number } = {},
+  options: {
+    faults?: Faults;
+    poolSize?: number;
+    queueLimit?: number;
+    batchLimit?: number;
+    monotonicMs?: () => number;
+  } = {},
 ): LaneReplica {
   const pool = new ConnectionPool({ url, applicationName: 'surety-fault' }, options.poolSize ?? 4);
   const observer = tally();
@@ -60,6 +66,7 @@ export function laneReplica(
     laneId: freshId('lane'),
     queueLimit: options.queueLimit ?? 10_000,
     batchLimit: options.batchLimit ?? 64,
+    ...(options.monotonicMs === undefined ? {} : { monotonicMs: options.monotonicMs }),
   });
   return {
     lanes,
@@ -72,7 +79,7 @@ export function laneReplica(
   };
 }
 
-/** Holds the first batch that comes to a seam until it is let go. The server ends an idle transaction after 5 s. */
+/** Holds the first batch that comes to a seam until it is let go. For lanes on a `patientUrl`. */
 export class Hold extends Faults {
   /** Resolves when a batch is held. */
   readonly held: Promise<void>;
