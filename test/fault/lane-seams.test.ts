@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Faults, parseFault } from '../../src/lane/faults.js';
 import type { Seam } from '../../src/store/batch-transaction.js';
 import { type EffectWorld, openWorld, type Replica } from '../support/effect-world.js';
-import { urlFor } from '../support/postgres.js';
+import { patientUrl, urlFor } from '../support/postgres.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
   acknowledgeCall,
@@ -16,7 +16,7 @@ import {
   submit,
   type Workers,
 } from './effect-life.js';
-import { Death, laneReplica } from './lane-replica.js';
+import { Death, Hold, laneReplica } from './lane-replica.js';
 import { expectSound, fingerprint } from './store-invariants.js';
 
 // architecture.md, "The lane": whatever happens at whatever moment of a batch, all of it is there or none.
@@ -121,21 +121,24 @@ describe('a batch that is held up', () => {
     async (seam) => {
       const [slow, other] = [await call('effect.reserve'), await call('effect.reserve')];
       const before = await fingerprint(world.admin);
-      const faults = new Faults(parseFault(`${seam}:delay`));
-      const delayed = laneReplica(world.database.serviceUrl, { faults });
-      const order: string[] = [];
-      const first = submit(delayed, slow).finally(() => order.push('slow'));
-      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      const hold = new Hold(seam);
+      const url = patientUrl(world.database.serviceUrl);
+      const [held, free] = [laneReplica(url, { faults: hold }), laneReplica(url)];
+      const settled: string[] = [];
+      const first = done(submit(held, slow)).finally(() => settled.push('first'));
+      await hold.held;
       const seen = await fingerprint(world.admin);
       if (seam === 'after-commit') expect(seen).not.toEqual(before);
       else expect(seen).toEqual(before);
-      const second = submit(replica, other).finally(() => order.push('other'));
-      const [one, two] = [await done(first), await done(second)];
+      const second = done(submit(free, other)).finally(() => settled.push('second'));
       // What is durable holds nobody up, even while its caller waits.
-      expect(order).toEqual(seam === 'after-commit' ? ['other', 'slow'] : ['slow', 'other']);
-      expect(two.fence).toBe(one.fence + 1n);
+      if (seam === 'after-commit') await second;
+      else await expect.poll(() => waitingForDomain()).toBe(1);
+      expect(settled).toEqual(seam === 'after-commit' ? ['second'] : []);
+      hold.letGo();
+      expect((await second).fence).toBe((await first).fence + 1n);
       await expectSound(world.admin);
-      await delayed.close();
+      await Promise.all([held.close(), free.close()]);
     },
   );
 });
@@ -144,6 +147,15 @@ async function idleInTransaction(): Promise<number> {
   const { rows } = await world.admin.query(
     `SELECT count(*)::int AS count FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+  );
+  return rows[0].count as number;
+}
+
+/** How many batches wait for the lock of a domain. */
+async function waitingForDomain(): Promise<number> {
+  const { rows } = await world.admin.query(
+    `SELECT count(*)::int AS count FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%domain_heads%'`,
   );
   return rows[0].count as number;
 }
