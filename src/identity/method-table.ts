@@ -145,6 +145,8 @@ export const METHOD_TABLE: ReadonlyMap<string, MethodRow> = new Map<string, Meth
   ['surety.authority.v1.AdminService/ListActionConditions', adminRead()],
   ['surety.authority.v1.AdminService/GetTool', adminRead()],
   ['surety.authority.v1.AdminService/ListTools', adminRead()],
+  ['surety.authority.v1.AdminService/GetSink', adminRead()],
+  ['surety.authority.v1.AdminService/ListSinks', adminRead()],
   ['surety.authority.v1.AdminService/GetAdmissionStatus', adminRead()],
 
   ['surety.event.v1.EventService/PublishEvent', row(['harness'], OWN)],

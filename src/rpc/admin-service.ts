@@ -16,6 +16,7 @@ import {
   OPERATORS,
   OWNERS,
   PRINCIPALS,
+  SINKS,
   TOOLS,
 } from './admin/records.js';
 import { bind, type HandlerTools, type ServiceBinding } from './handler.js';
@@ -121,6 +122,14 @@ export function adminService(tools: HandlerTools): ServiceBinding {
     listTools: async (request, context) => {
       const { records, nextPageToken } = await listRecords(tools, context, TOOLS, request);
       return { tools: records, nextPageToken };
+    },
+
+    getSink: async (request, context) => ({
+      sink: await getRecord(tools, context, SINKS, request.sink),
+    }),
+    listSinks: async (request, context) => {
+      const { records, nextPageToken } = await listRecords(tools, context, SINKS, request);
+      return { sinks: records, nextPageToken };
     },
 
     getAdmissionStatus: (request, context) => getAdmissionStatus(tools, context, request),

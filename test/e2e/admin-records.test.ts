@@ -79,6 +79,7 @@ describe('every record that is administered', () => {
       'Operator',
       'Owner',
       'Principal',
+      'Sink',
       'Tool',
     ]);
   });

@@ -1,5 +1,9 @@
+import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readBasis } from '../../src/cli/client/current-revisions.js';
+import type { Channel } from '../../src/cli/client/service-client.js';
 import { AdminService } from '../../src/gen/surety/authority/v1/admin_service_pb.js';
+import { AdminCommandSchema } from '../../src/gen/surety/authority/v1/command_pb.js';
 import { RecordStatus } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { type AdminWorld, DOMAIN, ROOT, refusedFor, SERVICE_DOMAIN } from '../support/admin-world.js';
 import { ANN, ANNA, openAuthorityWorld } from './authority-world.js';
@@ -128,5 +132,74 @@ describe('reads of records', () => {
     expect(await get('nowhere.test', ROOT, 'paula')).toBe('NOT_VISIBLE');
     // Whatever the method table took the caller for: an auditor's row opens no administration.
     expect(await get(DOMAIN, ANN, 'paula')).toBe('NOT_VISIBLE');
+  });
+});
+
+describe('of more sinks than a domain is shown with', () => {
+  const COUNT = 1_005;
+  const nameOf = (n: number) => `sink-${String(n).padStart(4, '0')}`;
+
+  beforeAll(async () => {
+    await world.execute(DOMAIN, {
+      case: 'putSink',
+      value: { sink: { sink: nameOf(1), authoritySystems: ['mail-ledger'] } },
+    });
+    const { rows } = await world.sql.query(
+      "SELECT attname AS name FROM pg_attribute WHERE attrelid = 'sinks'::regclass AND attnum > 0 ORDER BY attnum",
+    );
+    const columns = rows.map(({ name }) =>
+      name === 'sink' ? `'sink-' || lpad(n::text, 4, '0')` : `t.${name}`,
+    );
+    await world.sql.query(
+      `INSERT INTO sinks SELECT ${columns.join(', ')} FROM sinks AS t, generate_series(2, ${COUNT}) AS n WHERE t.sink = '${nameOf(1)}'`,
+    );
+  });
+
+  test('each is listed once, in pages', async () => {
+    const sinks: string[] = [];
+    let pageToken = '';
+    do {
+      const request = { pageSize: 400, pageToken };
+      const page = await world.call(AdminService.method.listSinks, request, asRoot());
+      sinks.push(...page.sinks.map(({ sink }) => sink));
+      pageToken = page.nextPageToken;
+    } while (pageToken !== '');
+    expect(sinks).toEqual(['bank', ...Array.from({ length: COUNT }, (_, i) => nameOf(i + 1))]);
+  });
+
+  test('each is shown, and what a client signs about it rests on it', async () => {
+    const last = nameOf(COUNT);
+    const { domain } = await world.call(AdminService.method.getDomain, { domainId: DOMAIN }, asRoot());
+    expect(domain?.sinks.map(({ sink }) => sink)).not.toContain(last);
+    const { sink } = await world.call(AdminService.method.getSink, { sink: last }, asRoot());
+    expect(sink).toMatchObject({ sink: last, authoritySystems: ['mail-ledger'], revision: 1n });
+
+    const channel = {
+      service: ({ method }: { method: Record<string, never> }) =>
+        new Proxy(
+          {},
+          {
+            get: (_, name: string) => (request: never) =>
+              world.call(method[name] as never, request, asRoot()),
+          },
+        ),
+    } as unknown as Channel;
+    const mutation = create(AdminCommandSchema, {
+      mutation: { case: 'setFreeze', value: { sink: last, frozen: true } },
+    }).mutation;
+    const basis = await readBasis(channel, DOMAIN, mutation);
+    expect(basis).toMatchObject({ before: { revision: 1n }, expectedEntityRevision: 1n });
+    const { expectedPolicyRevision, expectedEntityRevision } = basis;
+    const expected = { expectedPolicyRevision, expectedEntityRevision };
+    await world.send(DOMAIN, await world.sign(DOMAIN, mutation as never, expected));
+    const frozen = await world.call(AdminService.method.getSink, { sink: last }, asRoot());
+    expect(frozen.sink).toMatchObject({ frozen: true, revision: 2n });
+  });
+
+  test('one that is not there, or is not for the caller, looks the same', async () => {
+    const { getSink } = AdminService.method;
+    expect(await refusedFor(world.call(getSink, { sink: 'absent' }, asRoot()))).toBe('NOT_VISIBLE');
+    const nobody = world.context('spiffe://acme.test/operator/nobody', 'operator', DOMAIN);
+    expect(await refusedFor(world.call(getSink, { sink: 'bank' }, nobody))).toBe('NOT_VISIBLE');
   });
 });

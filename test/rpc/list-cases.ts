@@ -158,6 +158,11 @@ const RECORDS: readonly ListCase[] = [
   records(admin.listActionConditions, 'actionConditions', 'actionType', 'action_conditions', 1000, (id) => ({
     ...{ actionType: id(), expression: 'e'.repeat(2048), ...active },
   })),
+  records(admin.listSinks, 'sinks', 'sink', 'sinks', 1000, (id, large) => ({
+    ...{ sink: id(), authoritySystems: large ? texts(16, 256) : ['bank'], sendWindow: 1_000_000n },
+    ...{ settleTime: 0n, frozen: false, freezeReason: null, breakerThreshold: 1, breakerReset: 1_000_000n },
+    ...{ unknownCeiling: 1, unknownAge: 1_000_000n, revision: 1n },
+  })),
   records(admin.listTools, 'tools', 'toolName', 'tools', 1000, (id) => ({
     ...{ toolName: id(), nonGrantable: false, ...active },
   })),

@@ -1,6 +1,5 @@
 import type { DescField, DescMessage, DescMethodUnary, DescService, Message } from '@bufbuild/protobuf';
 import { AdminService } from '../../gen/surety/authority/v1/admin_service_pb.js';
-import { type Domain, SinkSchema } from '../../gen/surety/authority/v1/records_pb.js';
 import type { WorkloadRegistration } from '../../gen/surety/identity/v1/workload_pb.js';
 import { WorkloadService } from '../../gen/surety/identity/v1/workload_service_pb.js';
 import type { Channel } from './service-client.js';
@@ -38,6 +37,9 @@ export const RECORD_KINDS = {
   domain: kind(AdminService, 'Domain', 'Domains', [
     ...['domain_id', 'status', 'policy_revision', 'revocation_epoch', 'frozen'],
     ...['allow_standing_registrations', 'revision'],
+  ]),
+  sink: kind(AdminService, 'Sink', 'Sinks', [
+    ...['sink', 'authority_systems', 'send_window', 'settle_time', 'frozen', 'revision'],
   ]),
   principal: kind(AdminService, 'Principal', 'Principals', ['principal_id', 'status', 'revision']),
   guest: kind(AdminService, 'Guest', 'Guests', ['guest_id', 'status', 'expire_time', 'revision']),
@@ -93,9 +95,9 @@ export const RECORD_KINDS = {
 
 export type RecordName = keyof typeof RECORD_KINDS;
 
-/** A record that a command changes. A sink is read with its domain. */
+/** A record that a command changes. */
 export interface Target {
-  readonly kind: RecordName | 'sink';
+  readonly kind: RecordName;
   readonly id: string;
 }
 
@@ -109,7 +111,7 @@ export interface CurrentRecord {
 
 /** The message that a target is. */
 export function schemaOf({ kind }: Target): DescMessage {
-  return kind === 'sink' ? SinkSchema : RECORD_KINDS[kind].schema;
+  return RECORD_KINDS[kind].schema;
 }
 
 /**
@@ -124,11 +126,6 @@ export async function readRecord(
   target: Target,
 ): Promise<CurrentRecord | undefined> {
   const schema = schemaOf(target);
-  if (target.kind === 'sink') {
-    const domain = (await getRecord(channel, RECORD_KINDS.domain, domainId, domainId)) as Domain | undefined;
-    const sink = domain?.sinks.find((one) => one.sink === target.id);
-    return sink && { schema, message: sink, revision: sink.revision };
-  }
   const message = await getRecord(channel, RECORD_KINDS[target.kind], domainId, target.id);
   return message && { schema, message, revision: revisionOf(message) };
 }

@@ -10,6 +10,7 @@ import {
   OperatorSchema,
   OwnerSchema,
   PrincipalSchema,
+  SinkSchema,
   ToolSchema,
 } from '../../gen/surety/authority/v1/records_pb.js';
 import type { ActionConditionRow, GateShapeRow, ToolRow } from '../../ledger/action/gate-records.js';
@@ -23,6 +24,7 @@ import type {
   OperatorRow,
   OwnerRow,
   PrincipalRow,
+  SinkRow,
 } from '../../ledger/authority/records.js';
 import { Refused } from '../../ledger/run-decision.js';
 import type { CallContext, HandlerTools } from '../handler.js';
@@ -39,6 +41,7 @@ import {
   wireOperator,
   wireOwner,
   wirePrincipal,
+  wireSink,
 } from './wire-records.js';
 
 /** SPIFFE IDs are the longest keys. */
@@ -124,6 +127,7 @@ export const ACTION_CONDITIONS = kind(
   (row: ActionConditionRow) => row.actionType,
   wireActionCondition,
 );
+export const SINKS = kind(['sink', 'sinks', 'sink'], SinkSchema, (row: SinkRow) => row.sink, wireSink);
 export const TOOLS = kind(
   ['tool', 'tools', 'tool_name'],
   ToolSchema,

@@ -21,6 +21,12 @@ WHERE $1 = s.service_domain_id AND d.domain_id > $2 ORDER BY d.domain_id LIMIT $
 SELECT s.* FROM unnest($1::text[]) AS k(domain_id)
 CROSS JOIN LATERAL (SELECT * FROM sinks WHERE domain_id = k.domain_id ORDER BY sink LIMIT $2::integer) AS s
 
+-- name: sink_by_key
+SELECT * FROM sinks WHERE domain_id = $1 AND sink = $2
+
+-- name: sinks_page
+SELECT * FROM sinks WHERE domain_id = $1 AND sink > $2 ORDER BY sink LIMIT $3::integer
+
 -- name: principal_by_key
 SELECT * FROM principals WHERE domain_id = $1 AND principal_id = $2
 

@@ -72,7 +72,7 @@ export type Domain = Message<"surety.authority.v1.Domain"> & {
   allowStandingRegistrations: boolean;
 
   /**
-   * By name: the first 1000, as many as fit into 1 MiB.
+   * By name: the first 1000, as many as fit into 1 MiB. ListSinks has all of them, GetSink any.
    *
    * @generated from field: repeated surety.authority.v1.Sink sinks = 8;
    */
