@@ -20,14 +20,22 @@ import {
   TOOLS,
 } from './admin/records.js';
 import { bind, type HandlerTools, type ServiceBinding } from './handler.js';
+import { repeatedCommand } from './admin/repeated-command.js';
 import { replyOf } from './reply-of.js';
 
 /** Administration: one signed command for every mutation, and reads of each record (authority.md, Signed commands). */
 export function adminService(tools: HandlerTools): ServiceBinding {
   return bind(AdminService, {
     executeCommand: async (request, context) => {
-      const command = await readCommand(tools.reader, context, request.commandJws);
-      return wireResult(await replyOf(tools, context, executeCommand, command));
+      const { commandJws } = request;
+      try {
+        const command = await readCommand(tools.reader, context, commandJws);
+        return wireResult(await replyOf(tools, context, executeCommand, command));
+      } catch (error) {
+        const row = await repeatedCommand(tools.reader, context, commandJws, error);
+        if (row) return wireResult({ row, duplicate: true });
+        throw error;
+      }
     },
 
     getDomain: async (_request, context) => ({ domain: await getDomain(tools, context) }),

@@ -47,6 +47,33 @@ describe('ExecuteCommand', () => {
     expect(rows).toEqual([{ revision: '1' }]);
   });
 
+  test('answers an exact repeat of what replaced the key that it is signed with, to its signer alone', async () => {
+    const replaced = { spiffeId: `spiffe://${DOMAIN}/operator/rita`, key: createSigningKey() };
+    const put = (key: string, status = active, roles = [OperatorRole.ADMIN]): MutationInit => {
+      const { spiffeId } = replaced;
+      return { case: 'putOperator', value: { operator: { spiffeId, signingKeyJwk: key, roles, status } } };
+    };
+    await world.execute(DOMAIN, put(replaced.key.publicKey.jwk));
+    const next = createSigningKey().publicKey.jwk;
+    const rests = { expectedEntityRevision: 1n, commandId: 'command-own-key-1' };
+    const signed = await world.sign(DOMAIN, put(next), rests, replaced);
+    const first = await world.send(DOMAIN, signed, replaced);
+    expect(first.duplicate).toBe(false);
+    expect(await world.send(DOMAIN, signed, replaced)).toEqual({ ...first, duplicate: true });
+
+    const refused = 'COMMAND_SIGNATURE_INVALID key';
+    // Anything else by the old key, also the same words under another signature.
+    const again = await world.sign(DOMAIN, bump, {}, replaced);
+    expect(await refusedFor(world.send(DOMAIN, again, replaced))).toBe(refused);
+    const [header, payload] = signed.split('.');
+    const [, , other] = again.split('.');
+    expect(await refusedFor(world.send(DOMAIN, [header, payload, other].join('.'), replaced))).toBe(refused);
+    // Anybody else, and who is an operator no more.
+    expect(await refusedFor(world.send(DOMAIN, signed))).toBe(refused);
+    await world.execute(DOMAIN, put(next, RecordStatus.SUSPENDED));
+    expect(await refusedFor(world.send(DOMAIN, signed, replaced))).toBe(refused);
+  });
+
   test('takes one of several that are sent at once', async () => {
     const signed = await world.sign(DOMAIN, {
       case: 'putPrincipal',

@@ -1,6 +1,7 @@
 import { countSafetyCall } from '../admission/admit-call.js';
 import { accept, type CommandBase, type Decision } from '../decision.js';
 import { sameDigest } from '../encoding.js';
+import { currentReader } from '../audit/current-reader.js';
 import { mergeReads } from '../reads.js';
 import { refusal } from '../refusal.js';
 import { Refused } from '../run-decision.js';
@@ -65,6 +66,10 @@ export const executeCommand: Decision<ExecuteCommand, ExecutedCommand> = {
       ruleOf(command.mutation).reads(command.mutation, command.domainId),
     ]),
   decide: (draft, command) => {
+    const { caller, header, payloadDigest } = command;
+    // Before the key is judged: the command may be the very one that replaced it.
+    const own = ownCommand(draft, caller, header.adminCommandId, payloadDigest);
+    if (own && isAddressed(draft, header)) return accept({ row: own, duplicate: true });
     const operator = requireSigner(draft, command);
     requireAddress(draft, command.header);
     const stored = draft.get('admin_commands', command.header.adminCommandId);
@@ -80,6 +85,23 @@ export const executeCommand: Decision<ExecuteCommand, ExecutedCommand> = {
   },
 };
 
+/**
+ * A command that the caller itself signed and sent before, with this payload; undefined also where it is no operator of the
+ * domain any more. Says nothing but that it was done, whatever key the caller has by now. Needs the reads of
+ * {@link operatorReads} and `adminCommands`.
+ */
+export function ownCommand(
+  draft: Draft,
+  caller: Caller,
+  adminCommandId: string,
+  payloadDigest: Digest,
+): AdminCommandRow | undefined {
+  const stored = draft.get('admin_commands', adminCommandId);
+  if (stored?.signerSpiffeId !== caller.spiffeId) return undefined;
+  if (!sameDigest(stored.payloadDigest, payloadDigest)) return undefined;
+  return 'operator' in currentReader(draft, caller, ['operator']) ? stored : undefined;
+}
+
 /** The signer, with a role that covers the mutation; a domain that is suspended is administered from above only. */
 function requireSigner(draft: Draft, command: ExecuteCommand): CurrentOperator {
   const { roles } = ruleOf(command.mutation);
@@ -92,16 +114,24 @@ function requireSigner(draft: Draft, command: ExecuteCommand): CurrentOperator {
   return operator;
 }
 
-/** Whether the command is meant for this service, this store and this domain. */
+/** Which field says that the command is not meant for this service, this store or this domain. */
+function foreignField(draft: Draft, header: CommandHeader): string | undefined {
+  return header.audience !== draft.facts.audience
+    ? 'audience'
+    : header.incarnation !== draft.facts.incarnation
+      ? 'incarnation'
+      : header.domainId !== draft.domainId
+        ? 'domain_id'
+        : undefined;
+}
+
+function isAddressed(draft: Draft, header: CommandHeader): boolean {
+  return foreignField(draft, header) === undefined;
+}
+
+/** @throws {Refused} COMMAND_SIGNATURE_INVALID with the rule */
 function requireAddress(draft: Draft, header: CommandHeader): void {
-  const rule =
-    header.audience !== draft.facts.audience
-      ? 'audience'
-      : header.incarnation !== draft.facts.incarnation
-        ? 'incarnation'
-        : header.domainId !== draft.domainId
-          ? 'domain_id'
-          : undefined;
+  const rule = foreignField(draft, header);
   if (rule === undefined) return;
   const message = 'The command is meant for another service, store or domain.';
   throw new Refused(refusal('COMMAND_SIGNATURE_INVALID', message, { metadata: { rule } }));

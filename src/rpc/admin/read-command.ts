@@ -14,8 +14,8 @@ import { readMutation } from './read-mutation.js';
 
 const MAX_SPIFFE_ID_OCTETS = 2048;
 const MAX_DOMAIN_OCTETS = 255;
-const MIN_COMMAND_ID_OCTETS = 16;
-const MAX_COMMAND_ID_OCTETS = 128;
+export const MIN_COMMAND_ID_OCTETS = 16;
+export const MAX_COMMAND_ID_OCTETS = 128;
 const MAX_REASON_OCTETS = 512;
 const MAX_INT64 = 2n ** 63n - 1n;
 

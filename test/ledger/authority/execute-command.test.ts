@@ -98,6 +98,31 @@ describe('authority.md, Signed commands', () => {
     expect(world.find('principals')).toMatchObject({ status: 'suspended' });
   });
 
+  it('answers an exact repeat also where the key is another by now, if its signer is an operator still', () => {
+    const world = localWorld();
+    const signed = command(world, paula, asAnna);
+    expect(world.run(executeCommand, signed)).toMatchObject({ ok: true, reply: { duplicate: false } });
+    const put = (over: Partial<OperatorRow>) =>
+      done(world, { kind: 'put_operator', ...operatorRow({ spiffeId: local }), ...over } as Mutation);
+    put({ signingKeyThumbprint: 'new-key' });
+    const before = world.log.length;
+    expect(world.run(executeCommand, signed)).toMatchObject({ ok: true, reply: { duplicate: true } });
+    expect(world.log).toHaveLength(before);
+    const word = (over: CommandOver & { payload?: string }) => {
+      const { adminCommandId } = signed.header;
+      return ruleOf(world, { ...asAnna, ...over, header: { ...over.header, adminCommandId } });
+    };
+    expect(word({ payload: 'other' })).toBe('COMMAND_SIGNATURE_INVALID key');
+    const same = { payload: signed.jws.toString() };
+    expect(word(same)).toBe('done');
+    expect(word({ ...same, header: { incarnation: 2n } })).toBe('COMMAND_SIGNATURE_INVALID key');
+    expect(word({ ...same, caller: { spiffeId: 'spiffe://acme.test/operator/bert' } })).toBe(
+      'COMMAND_SIGNATURE_INVALID signer',
+    );
+    put({ signingKeyThumbprint: 'new-key', status: 'suspended' });
+    expect(word(same)).toBe('COMMAND_SIGNATURE_INVALID signer');
+  });
+
   it('refuses the same id with another payload', () => {
     const world = emptyWorld();
     const header = { adminCommandId: 'command-x' };
