@@ -1,9 +1,10 @@
-import { adminHelp } from './admin/help.js';
 import { STATUS_COMMAND } from './admin/admission-status.js';
+import { adminHelp } from './admin/help.js';
 import { READ_COMMANDS } from './admin/read-records.js';
 import { sendMutation } from './admin/send-mutation.js';
 import { MUTATION_COMMANDS } from './admin/subcommands.js';
-import { PROCESS_TERMINAL, type Terminal, printable } from './admin/terminal.js';
+import { PROCESS_TERMINAL, type Terminal } from './admin/terminal.js';
+import { refusalLines } from './client/refusal-lines.js';
 import { SuretyError } from './client/surety-error.js';
 import { EXIT_FAILED, UsageError } from './failure.js';
 
@@ -26,19 +27,9 @@ export async function admin(
     if (changing) return await sendMutation(changing, args, terminal);
   } catch (error) {
     if (!(error instanceof SuretyError)) throw error;
-    terminal.err(refusalText(error));
+    terminal.err(`surety admin: ${refusalLines(error).join('\n')}\n`);
     return EXIT_FAILED;
   }
   const what = name === undefined ? 'say which command' : `there is no ${JSON.stringify(name)}`;
   throw new UsageError(`${what}; surety admin --help lists what there is`);
-}
-
-/** A refusal for people: code, reason and sentence; then each field that breaks a rule. */
-function refusalText({ code, reason, message, violations, metadata }: SuretyError): string {
-  const facts = Object.entries(metadata).map(([name, value]) => `${name} ${value}`);
-  const lines = [
-    `surety admin: ${[code, reason].join(' ').trim()}: ${message}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`,
-    ...violations.map(({ field, description }) => `  ${field}: ${description}`),
-  ];
-  return `${lines.map(printable).join('\n')}\n`;
 }

@@ -6,7 +6,8 @@ import { openConnection } from './admin/connection.js';
 import { exportLog } from './audit-export.js';
 import { type ExportFile, openExportFile } from './audit-export-file.js';
 import { auditVerify } from './audit-verify.js';
-import { UsageError } from './failure.js';
+import { fileSentence, UsageError } from './failure.js';
+import { TARGET_OPTIONS } from './target.js';
 
 export const AUDIT_HELP = `surety audit export --domain <domain> [--out <file>] [options]
 surety audit verify <file>... [--domain <domain>]
@@ -22,7 +23,7 @@ another is also held against what the later one's log says of it.
   --domain        whose log; verify takes the one that the export names unless it is given
   --out           the file to write; it is replaced only once the export is whole
 
-  --address       where the service listens; that of SURETY_LISTEN unless given
+  --target        where the service listens; that of SURETY_LISTEN unless given
   --cert, --key   the caller's certificate and its key, PEM; those of the development operator unless given
   --roots         the bundle that the service is trusted by; that of the development certificates unless given`;
 
@@ -40,7 +41,7 @@ async function verify(args: readonly string[]): Promise<number> {
     allowPositionals: true,
   });
   if (positionals.length === 0) throw new UsageError('verify takes a file, or several of one domain');
-  for (const file of positionals) await usable(file, access(file));
+  for (const file of positionals) await usable('verify', file, access(file));
   return auditVerify({
     files: positionals,
     ...(values.domain === undefined ? {} : { domainId: values.domain }),
@@ -56,21 +57,21 @@ async function exportTo(args: readonly string[]): Promise<number> {
       cert: { type: 'string' },
       key: { type: 'string' },
       roots: { type: 'string' },
-      address: { type: 'string' },
+      ...TARGET_OPTIONS,
       out: { type: 'string' },
     },
   });
-  const { domain, address, out, ...files } = values;
+  const { domain, out, ...service } = values;
   if (domain === undefined) throw new UsageError('--domain must be given');
-  const { channel } = openConnection({ domain, target: address, ...files });
+  const { channel } = openConnection({ domain, ...service });
   try {
-    const file = out === undefined ? STANDARD_OUTPUT : await usable(out, openExportFile(out));
+    const file = out === undefined ? STANDARD_OUTPUT : await usable('--out', out, openExportFile(out));
     const where = out ?? 'the standard output';
-    const write = (line: string): Promise<void> => usable(where, file.write(line));
+    const write = (line: string): Promise<void> => usable('--out', where, file.write(line));
     try {
       const audit = channel.service(AuditService);
       const { entries } = await exportLog({ audit, domainId: domain, write });
-      await usable(where, file.finish());
+      await usable('--out', where, file.finish());
       process.stderr.write(`${entries} entries of ${domain}\n`);
       return 0;
     } catch (error) {
@@ -92,8 +93,11 @@ const STANDARD_OUTPUT: ExportFile = {
 };
 
 /** @throws UsageError where a file that was named is not there, or may not be used */
-function usable<T>(file: string, use: Promise<T>): Promise<T> {
+function usable<T>(option: string, file: string, use: Promise<T>): Promise<T> {
   return use.catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`${file}: ${error.code ?? 'cannot be used'}`);
+    const isNew = option === '--out' && error.code === 'ENOENT';
+    throw new UsageError(
+      `${option}: ${isNew ? `${file} is not in a folder that is there` : fileSentence(file, error)}`,
+    );
   });
 }

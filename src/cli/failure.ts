@@ -1,6 +1,10 @@
 import { ConfigurationInvalid } from '../config/configuration.js';
 import { databasePlace } from '../config/database-place.js';
+import { listenVariables } from '../config/listen-variables.js';
 import { Refused } from '../ledger/run-decision.js';
+import { refusalLines } from './client/refusal-lines.js';
+import type { SuretyError } from './client/surety-error.js';
+import { parseMistake } from './parse-mistake.js';
 
 /** Called or configured wrongly: nothing was started. */
 export const EXIT_USAGE = 2;
@@ -18,7 +22,6 @@ const FOR_PEOPLE: ReadonlySet<string> = new Set([
   'RestoreRefused',
   'MigrationError',
   'EmbeddedPostgresError',
-  'SuretyError',
   'ArchiveError',
   'DrainFailed',
 ]);
@@ -48,8 +51,10 @@ function describe(
 ): { readonly lines: readonly string[]; readonly code: number } {
   if (error instanceof ConfigurationInvalid) return { lines: error.mistakes, code: EXIT_USAGE };
   if (!(error instanceof Error)) return { lines: internal(undefined), code: EXIT_FAILED };
-  if (error instanceof UsageError || isParseError(error)) return { lines: [error.message], code: EXIT_USAGE };
+  const mistake = error instanceof UsageError ? error.message : parseMistake(command, error);
+  if (mistake !== undefined) return { lines: [mistake], code: EXIT_USAGE };
   if (ABOUT_INPUT.has(error.name)) return { lines: linesOf(error), code: EXIT_USAGE };
+  if (isSuretyError(error)) return { lines: [refusalLines(error).join('\n')], code: EXIT_FAILED };
   if (error instanceof Refused) return { lines: [refusalText(error)], code: EXIT_FAILED };
   const ofDatabase = databaseRefused(command, error);
   if (ofDatabase !== undefined) return { lines: [ofDatabase], code: EXIT_FAILED };
@@ -65,9 +70,9 @@ function linesOf(error: Error): readonly string[] {
   return Array.isArray(all) ? all.map(String) : [error.message];
 }
 
-/** Of `parseArgs`: an option that there is not, or one without its value. */
-function isParseError(error: Error): boolean {
-  return 'code' in error && typeof error.code === 'string' && error.code.startsWith('ERR_PARSE_ARGS');
+/** By its name: whoever speaks to no service does not load what speaks gRPC. */
+function isSuretyError(error: Error): error is SuretyError {
+  return error.name === 'SuretyError';
 }
 
 const DEBUG_LEVELS: ReadonlySet<unknown> = new Set(['debug', 'trace']);
@@ -113,11 +118,19 @@ const PORT_REFUSALS: Readonly<Record<string, string>> = {
 function portRefused(error: Error): string | undefined {
   if (!('code' in error)) return undefined;
   if ('syscall' in error && error.syscall === 'getaddrinfo' && 'hostname' in error) {
-    return `the name ${String(error.hostname)} is not known`;
+    const host = String(error.hostname);
+    return `${variablesOf({ host })}the name ${host} is not known`;
   }
   if (!('port' in error) || !('address' in error)) return undefined;
   const refusal = PORT_REFUSALS[String(error.code)];
-  return refusal && `${String(error.address)}:${String(error.port)} ${refusal}`;
+  const port = Number(error.port);
+  return refusal && `${variablesOf({ port })}${String(error.address)}:${port} ${refusal}`;
+}
+
+/** Which variables say so, to be put in front. */
+function variablesOf(at: Parameters<typeof listenVariables>[1]): string {
+  const names = listenVariables(process.env, at);
+  return names.length === 0 ? '' : `${names.join(', ')}: `;
 }
 
 /** What a file system says to somebody who may not, or cannot, write there. A file that is missing may be a bug of ours. */

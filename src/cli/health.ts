@@ -9,20 +9,21 @@ import { type Configuration, readConfiguration, type TlsPaths } from '../config/
 import {
   Health,
   HealthCheckRequestSchema,
-  HealthCheckResponse_ServingStatus as ServingStatus,
   HealthCheckResponseSchema,
+  HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../gen/grpc/health/v1/health_pb.js';
 import { inspectLeaf } from '../identity/certificate.js';
 import { readPem } from '../identity/pem.js';
 import { suretyError } from './client/surety-error.js';
 import { EXIT_FAILED, UsageError } from './failure.js';
+import { readTarget, TARGET_OPTIONS } from './target.js';
 
-export const HEALTH_HELP = `surety health [--address <host:port>] [--service <name>] [--timeout <seconds>]
+export const HEALTH_HELP = `surety health [--target <host:port>] [--service <name>] [--timeout <seconds>]
 
 Asks a running service over mutual TLS whether it serves, with the service's own certificate: the three TLS
 variables, or the development certificates. Prints the answer; exits 0 only where it is SERVING.
 
-  --address   where it listens; the one of SURETY_LISTEN unless given
+  --target    where it listens; the one of SURETY_LISTEN unless given
   --service   full name of one service, for example surety.effect.v1.EffectService; the whole unless given
   --timeout   seconds to wait for the answer, 5 unless given`;
 
@@ -34,7 +35,7 @@ export async function health(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      address: { type: 'string' },
+      ...TARGET_OPTIONS,
       service: { type: 'string', default: '' },
       timeout: { type: 'string', default: String(DEFAULT_TIMEOUT_SECONDS) },
     },
@@ -43,8 +44,9 @@ export async function health(args: readonly string[]): Promise<number> {
   if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_SECONDS * 1000)) {
     throw new UsageError(`--timeout: must be a number of seconds up to ${MAX_TIMEOUT_SECONDS}`);
   }
+  const given = readTarget(values);
   const configuration = readConfiguration(process.env, 'health');
-  const target = values.address ?? addressOf(configuration);
+  const target = given ?? addressOf(configuration);
   const client = new Client(target, ownCredentials(tlsOf(configuration)), {
     'grpc.enable_retries': 0,
     // Only the certificate says who the server is, and it is compared by its SPIFFE ID.
@@ -79,7 +81,7 @@ function check(client: Client, target: string, service: string, timeoutMs: numbe
 
 function failureText(error: ServiceError, target: string): string {
   const { code, message } = suretyError(error, target);
-  return `${code}: ${message.replace('of --roots', 'of the bundle beside ours')}`;
+  return `${code}: ${message.replace('of --roots', 'of the bundle beside ours').replace('of --cert', 'of SURETY_TLS_CERT_FILE')}`;
 }
 
 function tlsOf({ tls, stateDir }: Configuration): TlsPaths {

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { durationFromMs, timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, describe, expect, it } from 'vitest';
-import { parseArgs } from 'node:util';
 import { parseOptionsOf } from '../../src/cli/admin/field-flags.js';
 import { adminHelp } from '../../src/cli/admin/help.js';
 import { READ_COMMANDS } from '../../src/cli/admin/read-records.js';
@@ -340,14 +340,33 @@ describe('a value that cannot be read is said by its option', () => {
     [words('create-grant --max-uses=-1'), /^--max-uses: must be a whole number$/],
     [words('create-grant --max-uses 9223372036854775808'), /^--max-uses: must be a whole number$/],
     [words('create-credential --certificate-digest xyz'), /^--certificate-digest: must be hexadecimal$/],
-    [words('put-owner --signing-key-jwk /nowhere/key'), /^--signing-key-jwk: \/nowhere\/key: ENOENT$/],
+    [words('put-owner --signing-key-jwk /nowhere/key'), /^--signing-key-jwk: \/nowhere\/key is not there$/],
     [words('put-owner --signing-key-jwk {"kty":"RSA"}'), /^--signing-key-jwk: /],
+    [
+      [...words('register-workload --possession-jws'), keyFile],
+      /^--possession-jws: .+ is not a compact JWS$/,
+    ],
+    [words('register-workload --possession-jws eyJh.eyJi'), /^--possession-jws: this is not a compact JWS$/],
     [
       [...words('put-owner --type-scopes a --type-scopes'), ''],
       /^--type-scopes: an empty value stands alone/,
     ],
   ])('%j', (args, message) => {
     expect(() => built(args)).toThrow(message);
+  });
+});
+
+describe('--json', () => {
+  const given = (json: string) => () => buildMutation(commandOf('create-grant'), { json });
+  const ofKind = '--json: must be a CreateGrant (create-grant) in protobuf JSON';
+
+  it.each([
+    ['{bad', '--json: must be JSON, or a file that holds some'],
+    ['{"grand": {}}', `${ofKind}; there is no field "grand"`],
+    ['{"grant": {"maxUses": {}}}', `${ofKind}; its max_uses is not one`],
+    ['7', ofKind],
+  ])('that is %s is said in a sentence', (json, sentence) => {
+    expect(given(json)).toThrow(new UsageError(sentence));
   });
 });
 

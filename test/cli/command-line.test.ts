@@ -288,7 +288,7 @@ describe('a service in production', () => {
     const { code, err } = await surety(['start'], taken);
     expect({ code, line: err.trim().split('\n').at(-1) }).toEqual({
       code: 1,
-      line: `surety start: 127.0.0.1:${port} is in use`,
+      line: `surety start: SURETY_ADMIN_LISTEN: 127.0.0.1:${port} is in use`,
     });
     server.close();
     await database.drop();

@@ -1,8 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { createServer as createTlsServer } from 'node:tls';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { createServer as createTlsServer } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   type DevelopmentCertificates,
@@ -10,6 +10,7 @@ import {
 } from '../../certs/development-certificates.js';
 import { ClientIdentityInvalid } from '../../src/cli/client/client-identity.js';
 import { Channel } from '../../src/cli/client/service-client.js';
+import { SuretyError } from '../../src/cli/client/surety-error.js';
 import { reportFailure } from '../../src/cli/failure.js';
 import { WorkloadService } from '../../src/gen/surety/identity/v1/workload_service_pb.js';
 
@@ -128,6 +129,42 @@ describe('a call without an answer', () => {
   }, 30_000);
 });
 
+describe('a refusal', () => {
+  it('is told with its code, its reason and its facts', () => {
+    const refused = new SuretyError(
+      'PERMISSION_DENIED',
+      'DOMAIN_FORBIDDEN',
+      'Not here.',
+      { a: 'b' },
+      [],
+      undefined,
+    );
+    expect(reported(refused, 'audit')).toEqual({
+      code: 1,
+      text: 'surety audit: PERMISSION_DENIED DOMAIN_FORBIDDEN: Not here. (a b)\n',
+    });
+  });
+
+  it('of a signature names the option that the key came from', () => {
+    const facts = { rule: 'key' };
+    const refused = new SuretyError(
+      'UNAUTHENTICATED',
+      'COMMAND_SIGNATURE_INVALID',
+      'No.',
+      facts,
+      [],
+      undefined,
+    );
+    expect(reported(refused, 'admin').text).toMatch(/\n {2}--signing-key: must be the key that [^\n]+\n$/);
+  });
+
+  it('of bytes that are no message names the request', () => {
+    const undecodable = [{ field: '', description: 'cannot be decoded' }];
+    const refused = new SuretyError('INVALID_ARGUMENT', 'FIELD_INVALID', 'No.', {}, undecodable, undefined);
+    expect(reported(refused, 'admin').text).toMatch(/\n {2}the request: cannot be decoded\n$/);
+  });
+});
+
 describe('a failure', () => {
   const ofSystem = (facts: object): Error => Object.assign(new Error('listen EXXX raw'), facts);
 
@@ -137,6 +174,7 @@ describe('a failure', () => {
       '203.0.113.1:7 is not an address of this machine',
     ],
     [{ code: 'EADDRINUSE', address: '127.0.0.1', port: 7 }, '127.0.0.1:7 is in use'],
+    [{ code: 'EADDRINUSE', address: '127.0.0.1', port: 7480 }, 'SURETY_LISTEN: 127.0.0.1:7480 is in use'],
     [{ code: 'ENOTFOUND', syscall: 'getaddrinfo', hostname: 'x.test' }, 'the name x.test is not known'],
     [{ code: 'EROFS', path: '/x' }, '/x is on a file system that cannot be written to (EROFS)'],
   ])('of the system is a sentence: %j', (facts, sentence) => {

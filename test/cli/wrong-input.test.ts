@@ -130,3 +130,32 @@ describe('surety bootstrap', () => {
     );
   });
 });
+
+describe('arguments', () => {
+  it.each([
+    [
+      'admin',
+      ['create-grant', 'g', '--max-uses', '-1'],
+      /^--max-uses: must have a value; .* is given as --max-uses=<value>$/,
+    ],
+    ['admin', ['create-grant', 'g', '--reason'], /^--reason: must have a value; /],
+    ['admin', ['create-grant', 'g', '--dry-run=1'], /^--dry-run: takes no value$/],
+    ['admin', ['create-grant', 'g', '--max-use', '1'], /^there is no option --max-use; surety admin --help /],
+    ['admin', ['list-grants', 'g'], /^does not take "g"; surety admin --help /],
+    ['health', ['--target', 'foo'], /^--target: must be host:port, an IPv6 address in brackets$/],
+    ['health', ['--address', 'foo'], /^--address: must be host:port, /],
+    ['audit', ['export', '--domain', 'a.test', '--address', '7480'], /^--address: must be host:port, /],
+    [
+      'audit',
+      ['export', '--domain', 'a.test', '--address', 'a:1', '--target', 'b:1'],
+      /^--target and --address are /,
+    ],
+    ['audit', ['verify', '/nonexist'], /^verify: \/nonexist is not there$/],
+    ['worker', ['--provider', 'http://localhost', '--target', 'x'], /^--target: must be host:port, /],
+    ['migrate', ['now'], /^does not take "now"; surety migrate --help /],
+  ] as const)('of %s %j that are wrong are one sentence with their option', async (name, args, sentence) => {
+    const { code, err } = await surety(name, args);
+    expect({ code, lines: err.length }).toEqual({ code: 2, lines: 1 });
+    expect(err[0]?.slice(`surety ${name}: `.length)).toMatch(sentence);
+  });
+});

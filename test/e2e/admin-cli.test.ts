@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { executeExactly } from '../../src/cli/admin/execute-exactly.js';
-import { OutcomeUnknown } from '../../src/cli/client/send-exactly.js';
 import { AdminSession } from '../../src/cli/client/admin-session.js';
-import { registrationSpec, possession } from '../../src/cli/client/register-workload.js';
+import { possession, registrationSpec } from '../../src/cli/client/register-workload.js';
+import { OutcomeUnknown } from '../../src/cli/client/send-exactly.js';
 import { SuretyError } from '../../src/cli/client/surety-error.js';
 import { UsageError } from '../../src/cli/failure.js';
 import { AdminService } from '../../src/gen/surety/authority/v1/admin_service_pb.js';
@@ -302,6 +302,6 @@ describe('the program', () => {
       '--reason',
       'x',
     ]);
-    expect(wrong).toEqual({ code: 2, out: '', err: 'surety admin: --cert: /nowhere: ENOENT\n' });
+    expect(wrong).toEqual({ code: 2, out: '', err: 'surety admin: --cert: /nowhere is not there\n' });
   });
 });

@@ -241,13 +241,21 @@ describe('surety audit', () => {
   test('of files that are not there names them', async () => {
     const none = path.join(folder, 'no-such-folder', 'file');
     const { cert, key } = filesOf(AUDITOR);
-    for (const [option, args] of [
-      ['', ['verify', none]],
-      ['--cert: ', ['export', '--domain', ACME, '--cert', none, '--key', key, '--roots', cert]],
-      ['--roots: ', ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', none]],
-      ['', ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', cert, '--out', none]],
+    for (const [option, rule, args] of [
+      ['verify', 'is not there', ['verify', none]],
+      ['--cert', 'is not there', ['export', '--domain', ACME, '--cert', none, '--key', key, '--roots', cert]],
+      [
+        '--roots',
+        'is not there',
+        ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', none],
+      ],
+      [
+        '--out',
+        'is not in a folder that is there',
+        ['export', '--domain', ACME, '--cert', cert, '--key', key, '--roots', cert, '--out', none],
+      ],
     ] as const) {
-      const named = { code: 2, out: '', err: `surety audit: ${option}${none}: ENOENT\n` };
+      const named = { code: 2, out: '', err: `surety audit: ${option}: ${none} ${rule}\n` };
       expect(await runCommand(['audit', ...args])).toEqual(named);
     }
   });

@@ -11,11 +11,12 @@ import type { SigningKey } from '../../identity/sign.js';
 import { checkClientIdentity } from '../client/client-identity.js';
 import { Channel } from '../client/service-client.js';
 import { UsageError } from '../failure.js';
+import { readTarget, TARGET_OPTIONS } from '../target.js';
 import { readFile, readFileBytes } from './field-value.js';
 
 /** The options of every subcommand that say how the service is reached, for `parseArgs`. */
 export const CONNECTION_OPTIONS = {
-  target: { type: 'string' },
+  ...TARGET_OPTIONS,
   cert: { type: 'string' },
   key: { type: 'string' },
   roots: { type: 'string' },
@@ -44,6 +45,7 @@ export interface Connection {
  * @throws {UsageError | ClientIdentityInvalid} where a file is missing or is not what it should be
  */
 export function openConnection(values: ConnectionValues): Connection {
+  const target = readTarget(values);
   const { listen, stateDir } = readConfiguration(process.env, 'admin');
   const layout = certificateLayout(join(stateDir, 'certs'));
   if ((values.cert === undefined) !== (values.key === undefined)) {
@@ -59,7 +61,7 @@ export function openConnection(values: ConnectionValues): Connection {
   checkClientIdentity({ certificate, key, roots });
   return {
     domainId: values.domain ?? trustDomainOf(certificate),
-    channel: new Channel(values.target ?? addressOf(listen), { certificate, key, roots }),
+    channel: new Channel(target ?? addressOf(listen), { certificate, key, roots }),
     signingKey: () => {
       if (signing === undefined) throw new UsageError('--signing-key must be given where --cert is');
       return readSigningKey(readFile('--signing-key', signing));

@@ -103,9 +103,15 @@ function readInteger(flag: string, text: string, limit: bigint): bigint {
 
 function readText(flag: string, name: string, text: string): string {
   if (name.endsWith('_jwk') && text !== '') return readJwk(flag, text);
-  if (name.endsWith('_jws') && text !== '')
-    return text.startsWith('eyJ') ? text : readFile(flag, text).trim();
+  if (name.endsWith('_jws') && text !== '') return readJws(flag, text);
   return text;
+}
+
+/** A compact JWS (RFC 7515, section 7.1), or a file that holds one; what it says is the service's to judge. */
+function readJws(flag: string, text: string): string {
+  const jws = text.startsWith('eyJ') ? text : readFile(flag, text).trim();
+  if (/^eyJ[\w-]*\.[\w-]*\.[\w-]+$/.test(jws)) return jws;
+  throw new UsageError(`${flag}: ${jws === text ? 'this' : text} is not a compact JWS`);
 }
 
 function readJwk(flag: string, text: string): string {

@@ -1,10 +1,18 @@
-import { create, type DescField, type DescMessage, fromJsonString, type Message } from '@bufbuild/protobuf';
-import { AdminCommandSchema, type AdminCommand } from '../../gen/surety/authority/v1/command_pb.js';
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  fromJson,
+  type JsonValue,
+  type Message,
+} from '@bufbuild/protobuf';
+import { isFieldError } from '@bufbuild/protobuf/reflect';
+import { type AdminCommand, AdminCommandSchema } from '../../gen/surety/authority/v1/command_pb.js';
 import { CertificateBinding, RecordStatus } from '../../gen/surety/identity/v1/workload_pb.js';
-import { UsageError } from '../failure.js';
-import { type FieldFlag, type FlagValues, fieldFlags, fillMessage } from './field-flags.js';
 import type { Fields } from '../client/message-fields.js';
 import { MUTATION_KINDS, type MutationCase, type MutationKind } from '../client/mutation-kinds.js';
+import { UsageError } from '../failure.js';
+import { type FieldFlag, type FlagValues, fieldFlags, fillMessage } from './field-flags.js';
 
 /** A subcommand that sends a mutation. */
 export interface MutationCommand {
@@ -81,11 +89,25 @@ export function buildMutation(
 }
 
 function ofJson({ schema, name }: MutationCommand, json: string): Message {
+  let value: JsonValue;
   try {
-    return fromJsonString(schema, json);
-  } catch (error) {
-    throw new UsageError(`--json: not a ${schema.name} (${name}): ${(error as Error).message}`);
+    value = JSON.parse(json);
+  } catch {
+    throw new UsageError('--json: must be JSON, or a file that holds some');
   }
+  try {
+    return fromJson(schema, value);
+  } catch (error) {
+    throw new UsageError(`--json: must be a ${schema.name} (${name}) in protobuf JSON${jsonMistake(error)}`);
+  }
+}
+
+/** Which field it is, where the library knows; its words are for nobody. */
+function jsonMistake(error: unknown): string {
+  const { cause, message } = error as Error;
+  const unknown = /: key ("[^"]*") is unknown$/.exec(message)?.[1];
+  if (unknown !== undefined) return `; there is no field ${unknown}`;
+  return isFieldError(cause) ? `; its ${cause.field().name} is not one` : '';
 }
 
 function ofFlags(

@@ -10,10 +10,11 @@ const MEANINGS: readonly (readonly [RegExp, (target: string) => string])[] = [
   [/certificate is not yet valid/, (target) => `the certificate of ${target} does not hold yet`],
   [/Hostname\/IP does not match/, (target) => `the certificate of ${target} is not for that name`],
   [/wrong version number|packet length too long|protocol version|http_request/i, speaksOther],
-  [/alert|certificate required/i, (target) => `${target} does not take this certificate`],
+  [/alert|certificate required/i, (target) => `${target} does not take the certificate of --cert`],
   [
     /ECONNRESET|EPIPE|socket hang up|disconnected before secure/,
-    (target) => `${target} ended the connection`,
+    // TLS 1.3: a client counts as connected before the server has looked at its certificate.
+    (target) => `${target} ended the connection; it may not trust the certificate of --cert`,
   ],
   [/ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL/, (target) => `${target} cannot be reached`],
 ];

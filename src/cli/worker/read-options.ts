@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { readDuration } from '../admin/field-value.js';
 import { UsageError } from '../failure.js';
+import { readTarget, TARGET_OPTIONS } from '../target.js';
 import { DEFAULT_POLICY, type WorkerContext, type WorkerPolicy } from './worker-context.js';
 
 /** What `surety worker` was told. */
@@ -44,7 +45,7 @@ export function readWorkerOptions(args: readonly string[]): WorkerOptions {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      ...{ target: text, cert: text, key: text, roots: text, registration: text },
+      ...{ ...TARGET_OPTIONS, cert: text, key: text, roots: text, registration: text },
       ...{ provider: text, scope: text, type: { type: 'string', multiple: true }, validator: text },
       ...{ lease: text, window: text, observations: text, timeout: text, delay: text, poll: text },
       ...{ 'executor-cert': text, 'executor-key': text, 'executor-registration': text },
@@ -55,7 +56,7 @@ export function readWorkerOptions(args: readonly string[]): WorkerOptions {
   if ((cert === undefined) !== (key === undefined))
     throw new UsageError('--cert and --key are given together');
   return {
-    target: values.target,
+    target: readTarget(values),
     own: cert === undefined || key === undefined ? undefined : { cert, key },
     roots: values.roots,
     registrationId: values.registration ?? '',
