@@ -120,7 +120,8 @@ function admitted(
   const kind = standing.find((one) => row.kinds.has(one));
   if (kind === undefined) {
     const known = standing[0] as CallerKind;
-    throw refused('METHOD_NOT_ALLOWED', `${method} is not open to callers of the kind ${known}.`, {
+    // Which method and which kind are its facts.
+    throw refused('METHOD_NOT_ALLOWED', 'The method is not open to callers of this kind.', {
       method,
       kind: known,
     });

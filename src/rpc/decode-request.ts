@@ -21,9 +21,9 @@ export function decodeRequest<Schema extends DescMessage>(
     return { request: fromBinary(schema, bytes, { readUnknownFields: false, recursionLimit: MAX_DEPTH }) };
   } catch {
     // The library does not say where it stopped.
-    return {
-      violation: findFault(schema, bytes) ?? { field: '', rule: 'must be an encoding of the message' },
-    };
+    const { field, rule } = findFault(schema, bytes) ?? { field: '', rule: 'must be an encoding of it' };
+    if (field !== '') return { violation: { field, rule } };
+    return { violation: { field, rule: `cannot be decoded as a ${schema.typeName}: it ${rule}` } };
   }
 }
 

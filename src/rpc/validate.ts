@@ -1,8 +1,9 @@
+import { DataClass as WireDataClass } from '../gen/surety/provenance/v1/record_pb.js';
 import { timestampToMicros } from '../identity/timestamp.js';
 import { type FieldViolation, refusal } from '../ledger/refusal.js';
 import { Refused } from '../ledger/run-decision.js';
 import { checkIdText, describeTextFault } from '../ledger/text.js';
-import { type Digest, type Micros, SECOND } from '../ledger/types.js';
+import { type DataClass, type Digest, type Micros, SECOND } from '../ledger/types.js';
 
 /** A page holds at most so many records: an old snapshot slows the domain's row for everybody (architecture.md). */
 export const MAX_PAGE_SIZE = 1000;
@@ -131,14 +132,22 @@ export class Violations {
     return value;
   }
 
-  /** An enum's value by its number; `names` holds those that are allowed. */
-  choice<Name extends string | number>(
+  /**
+   * An enum's value by its number; `names` holds those that are allowed, as the contract names them in whatever letters.
+   * A class of data is its number.
+   */
+  choice<Name extends string | DataClass>(
     field: string,
     value: number,
     names: Readonly<Record<number, Name>>,
   ): Name {
     const name = names[value];
-    if (name === undefined) this.refuse(field, 'must be one of the values of its enum that are allowed here');
+    if (name === undefined) {
+      const allowed = Object.values(names).map((one) =>
+        typeof one === 'number' ? WireDataClass[one] : one.toUpperCase(),
+      );
+      this.refuse(field, `must be one of ${allowed.join(', ')}`);
+    }
     return name ?? (Object.values(names)[0] as Name);
   }
 

@@ -3,9 +3,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import {
   createServer,
   type SecureContextOptions,
-  type Server as TlsServer,
   type TLSSocket,
   type TlsOptions,
+  type Server as TlsServer,
 } from 'node:tls';
 import { type Server as GrpcServer, ServerCredentials } from '@grpc/grpc-js';
 import type { CertificateRejection } from '../identity/certificate-rejected.js';
@@ -91,7 +91,7 @@ export class Listener {
     this.#server.maxConnections = limits.maxConnections;
     this.#server.on('connection', (socket) => this.#handshakes.add(socket));
     this.#server.on('secureConnection', (socket) => this.#onSecure(socket));
-    this.#server.on('tlsClientError', (_, socket) => this.#refuse(socket, 'HANDSHAKE_FAILED'));
+    this.#server.on('tlsClientError', (error, socket) => this.#onFailedHandshake(error, socket));
     this.#server.on('drop', (data) => this.#refusals.note('TOO_MANY_CONNECTIONS', data?.remoteAddress));
   }
 
@@ -243,6 +243,13 @@ export class Listener {
 
   #check({ leafDer, intermediatesDer }: PeerCertificates | OpenConnection): PeerCheck {
     return checkPeer(leafDer, intermediatesDer, this.#bundles, this.#options.now());
+  }
+
+  /** Its socket is gone by now, and only what it wraps remembers whose it was. */
+  #onFailedHandshake(error: Error, socket: TLSSocket): void {
+    const { _parent: wrapped } = socket as { readonly _parent?: Socket };
+    this.#refusals.note('HANDSHAKE_FAILED', socket.remoteAddress ?? wrapped?.remoteAddress, codeOf(error));
+    socket.destroy();
   }
 
   #refuse(socket: Socket, reason: string, detail?: string): void {

@@ -40,10 +40,11 @@ describe('what a condition may be (actions.md, Gate validator)', () => {
   test.each([
     ['', 'must be 1 to 2048 octets of UTF-8'],
     [`true || "${'é'.repeat(1_020)}" == ""`, 'must be 1 to 2048 octets of UTF-8'],
-    ['payload.amount <', 'must be CEL'],
-    ['"never ends', 'must be CEL'],
+    ['payload.amount <', 'must be CEL; it is not from line 1, column 16 on'],
+    ['payload.amount == 1\n  and true', 'must be CEL; it is not from line 2, column 3 on'],
+    ['"never ends', 'must be CEL; it is not from line 1, column 1 on'],
     [`${'('.repeat(1_000)}true${')'.repeat(1_000)}`, 'must be CEL'],
-    ['payload.?amount', 'must be CEL'],
+    ['payload.?amount', 'must be CEL; it is not from line 1, column 8 on'],
     ['payload.to.exists(x, x == "a")', 'must not use a comprehension (all, exists, exists_one, filter, map)'],
     ['[1, 2].map(x, x + 1) == [2, 3]', 'must not use a comprehension (all, exists, exists_one, filter, map)'],
     [

@@ -1,7 +1,7 @@
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
-import { AdminCommandSchema } from '../../src/gen/surety/authority/v1/command_pb.js';
 import { AdminService } from '../../src/gen/surety/authority/v1/admin_service_pb.js';
+import { AdminCommandSchema } from '../../src/gen/surety/authority/v1/command_pb.js';
 import {
   EffectService,
   StartExecutionRequestSchema,
@@ -10,7 +10,7 @@ import { EventService, PublishEventRequestSchema } from '../../src/gen/surety/ev
 import { WorkloadService } from '../../src/gen/surety/identity/v1/workload_service_pb.js';
 import { ProvenanceService } from '../../src/gen/surety/provenance/v1/provenance_service_pb.js';
 import type { ServiceBinding } from '../../src/rpc/handler.js';
-import { fake, type FakeHandler, start } from './fake-binding.js';
+import { type FakeHandler, fake, start } from './fake-binding.js';
 import { CALLERS } from './harness.js';
 
 // api.md, Errors, over the real adapter: what is in a request, and in which domain it acts.
@@ -24,7 +24,12 @@ describe('bytes that are no request', () => {
 
   it.each([
     ['cut off within a text', Buffer.from([0x0a, 0x05, 0x61]), 'event_id', 'must not be cut off'],
-    ['cut off within a tag', Buffer.from([0x80]), '', 'must not be cut off'],
+    [
+      'cut off within a tag',
+      Buffer.from([0x80]),
+      '',
+      'cannot be decoded as a surety.event.v1.PublishEventRequest: it must not be cut off',
+    ],
     ['a text that is not UTF-8', Buffer.from([0x0a, 0x02, 0xc3, 0x28]), 'event_id', 'must be valid UTF-8'],
     ['a lone surrogate', Buffer.from([0x12, 0x03, 0xed, 0xa0, 0x80]), 'type', 'must be valid UTF-8'],
     [

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { sha256 } from '../../src/ledger/encoding.js';
 import { Refused } from '../../src/ledger/run-decision.js';
 import { encodePageToken, type PageFilter, readPageToken } from '../../src/rpc/page-token.js';
+import { DATA_CLASSES } from '../../src/rpc/provenance-codec.js';
 import { Violations } from '../../src/rpc/validate.js';
 
 /** The rules that reading notes, by path. */
@@ -92,7 +93,10 @@ describe('fields of a request', () => {
     expect(noted((v) => v.integer('n', 2n ** 31n, 1n, 2n ** 31n - 1n))).toHaveLength(1);
     expect(noted((v) => v.optionalPositive('n', -1n))).toHaveLength(1);
     expect(new Violations().optionalPositive('n', 0n)).toBeUndefined();
-    expect(noted((v) => v.choice('e', 7, { 1: 'a' }))).toHaveLength(1);
+    expect(noted((v) => v.choice('e', 7, { 1: 'a', 2: 'b_c' }))).toEqual(['e: must be one of A, B_C']);
+    expect(noted((v) => v.choice('c', 0, DATA_CLASSES))).toEqual([
+      'c: must be one of C0_PUBLIC, C1_INTERNAL, C2_RESTRICTED, C3_SEALED',
+    ]);
     expect(new Violations().choice('e', 1, { 1: 'a' })).toBe('a');
     const limits = { min: 1, max: 2, minOctets: 1, maxOctets: 3 };
     for (const set of [[], ['a', 'b', 'c'], ['a', 'a'], ['']]) {

@@ -161,6 +161,11 @@ describe('how many connections there may be', () => {
       await until(() => harness.listener.refusals.get('HANDSHAKE_FAILED') === nth, 'the refusal');
       await until(() => harness.listener.openHandshakes === 0, 'the end of the handshake');
     }
+    expect(harness.log.lines.at(-1)?.fields).toEqual({
+      reason: 'HANDSHAKE_FAILED',
+      remoteAddress: '127.0.0.1',
+      detail: 'ERR_TLS_HANDSHAKE_TIMEOUT',
+    });
   });
 
   it('accepts no more sockets than its budget', async () => {

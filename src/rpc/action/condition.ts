@@ -40,8 +40,11 @@ export async function conditionFault(expression: string): Promise<string | undef
   if (octets < 1 || octets > MAX_CONDITION_OCTETS)
     return `must be 1 to ${MAX_CONDITION_OCTETS} octets of UTF-8`;
   const { parse, plan: planExpression } = await evaluator();
-  const root = parse(expression);
-  if (root === undefined) return NOT_CEL;
+  let where: string | undefined;
+  const root = parse(expression, (place) => {
+    where = place;
+  });
+  if (root === undefined) return where === undefined ? NOT_CEL : `${NOT_CEL}; it is not from ${where} on`;
   return expressionFault(root) ?? (planExpression(root) === undefined ? NOT_CEL : undefined);
 }
 
@@ -93,7 +96,8 @@ async function plan(expression: string): Promise<Evaluate | undefined> {
 }
 
 interface Evaluator {
-  readonly parse: (expression: string) => CelExpression | undefined;
+  /** Tells where it stopped, for example `line 1, column 3`, where the library knows. */
+  readonly parse: (expression: string, onFault?: (where: string) => void) => CelExpression | undefined;
   readonly plan: (root: CelExpression) => Evaluate | undefined;
 }
 
@@ -126,16 +130,35 @@ async function load(): Promise<Evaluator> {
     ],
   });
   return {
-    parse: (expression) => orUndefined(() => cel.parse(expression).expr),
+    parse: (expression, onFault) =>
+      orUndefined(
+        () => cel.parse(expression).expr,
+        (error) => {
+          const where = placeOf(error);
+          if (where !== undefined) onFault?.(where);
+        },
+      ),
     plan: (root) => orUndefined(() => cel.plan(environment, root) as Evaluate),
   };
 }
 
 /** The library throws for what it does not take, a stack that is too deep among it. */
-function orUndefined<Value>(call: () => Value): Value | undefined {
+function orUndefined<Value>(call: () => Value, onError?: (error: unknown) => void): Value | undefined {
   try {
     return call();
-  } catch {
+  } catch (error) {
+    onError?.(error);
     return undefined;
   }
+}
+
+/** Where a syntax error of the library is: it goes back to the last place at which the expression could have ended. */
+function placeOf(error: unknown): string | undefined {
+  const { location } = error as {
+    readonly location?: { readonly start?: { line?: unknown; column?: unknown } };
+  };
+  const { line, column } = location?.start ?? {};
+  return typeof line === 'number' && typeof column === 'number'
+    ? `line ${line}, column ${column}`
+    : undefined;
 }

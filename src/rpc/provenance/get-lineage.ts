@@ -21,9 +21,9 @@ export const MAX_LINEAGE_DEPTH = 64;
 /** Pairs of record and depth that one walk meets at most: a statement may last two seconds (architecture.md, reads). */
 export const MAX_WALK_ROWS = 20_000;
 
-const STATEMENTS: Readonly<Record<number, 'provenance_ancestors' | 'provenance_descendants'>> = {
-  [LineageDirection.ANCESTORS]: 'provenance_ancestors',
-  [LineageDirection.DESCENDANTS]: 'provenance_descendants',
+const DIRECTIONS: Readonly<Record<number, 'ancestors' | 'descendants'>> = {
+  [LineageDirection.ANCESTORS]: 'ancestors',
+  [LineageDirection.DESCENDANTS]: 'descendants',
 };
 
 /** A record that the walk met; its name is null where an edge leads to a record that is gone. */
@@ -111,7 +111,7 @@ function readQuestion(request: GetLineageRequest, { domainId }: CallContext): Li
   const violations = new Violations();
   const object = readObject(violations, request);
   const version = violations.integer('version', request.version, 0n, MAX_VERSION);
-  const statement = violations.choice('direction', request.direction, STATEMENTS);
+  const statement = `provenance_${violations.choice('direction', request.direction, DIRECTIONS)}` as const;
   const depth = BigInt(request.maxDepth);
   const maxDepth = Number(violations.integer('max_depth', depth, 0n, BigInt(MAX_LINEAGE_DEPTH)));
   const pageSize = violations.pageSize('page_size', request.pageSize);
