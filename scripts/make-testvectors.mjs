@@ -7,6 +7,7 @@ import { makeApprovals, makeBoundedGrants } from './testvectors/approvals.mjs';
 import { makeChain, makeDigests } from './testvectors/digests.mjs';
 import { makeEnvelopes } from './testvectors/envelopes.mjs';
 import { makeEvidence } from './testvectors/evidence.mjs';
+import { makeJsonTexts } from './testvectors/json-texts.mjs';
 import { makeJwks, makeKeys } from './testvectors/keys.mjs';
 import { makeMessages } from './testvectors/messages.mjs';
 import { makeProvenance } from './testvectors/provenance.mjs';
@@ -31,6 +32,7 @@ const FILES = {
   'provenance.json': makeProvenance,
   'approvals.json': makeApprovals,
   'bounded-grants.json': makeBoundedGrants,
+  'json-texts.json': makeJsonTexts,
 };
 
 // Non-ASCII is written as escapes: the files then read alike under every editor, and nothing can normalize them.

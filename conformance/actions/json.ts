@@ -37,6 +37,22 @@ const NOT_I_JSON: readonly (readonly [name: string, what: string, json: Uint8Arr
   ['overlong', 'an overlong form', broken(0xc0, 0xaf)],
   ['byte-order-mark', 'a byte order mark', Uint8Array.from([0xef, 0xbb, 0xbf, ...bytes(nested(1))])],
   ['large-integer', 'an integer beyond 2^53 - 1', bytes(`{"tool_name":"${TOOL}","n":9007199254740993}`)],
+  [
+    'large-integer-fraction',
+    'such an integer written with a fraction',
+    bytes(`{"tool_name":"${TOOL}","n":9007199254740993.0}`),
+  ],
+  [
+    'large-integer-exponent',
+    'such an integer written with an exponent',
+    bytes(`{"tool_name":"${TOOL}","n":9007199254740993e0}`),
+  ],
+  [
+    'too-many-digits',
+    'a number of more than 17 significant digits',
+    bytes(`{"tool_name":"${TOOL}","n":100.000000000000001}`),
+  ],
+  ['underflow', 'a number that is 0 in a double', bytes(`{"tool_name":"${TOOL}","n":1e-400}`)],
   ['two-values', 'something behind the value', bytes(`${nested(1)} {}`)],
   ['not-json', 'no JSON', bytes(`{tool_name: '${TOOL}'}`)],
   ['empty', 'nothing', new Uint8Array()],

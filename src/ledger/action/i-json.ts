@@ -1,3 +1,4 @@
+import { type NumberFault, numberFault } from './json-number.js';
 import { MAX_JSON_DEPTH } from './limits.js';
 
 /** A JSON value. Objects are maps, so that no member's name means anything to the runtime. */
@@ -10,7 +11,7 @@ export type JsonFault =
   | 'must be JSON'
   | 'must not hold a name twice in an object'
   | 'must not hold lone surrogates or noncharacters'
-  | 'must not hold integers beyond 2^53 - 1 or numbers that overflow'
+  | NumberFault
   | `must be at most ${number} deep`;
 
 /** What was read, or why it was not. */
@@ -18,7 +19,7 @@ export type JsonResult = { readonly value: Json } | { readonly fault: JsonFault 
 
 /**
  * Reads JSON as I-JSON (RFC 7493): what two parsers would read differently is refused. Well-formed UTF-8 without a byte order
- * mark; no name twice in an object, compared as it reads; no surrogate that is half of nothing, no noncharacter; integers that
+ * mark; no name twice in an object, compared as it reads; no surrogate that is half of nothing, no noncharacter; numbers that
  * a double keeps; at most 32 deep.
  */
 export function parseIJson(bytes: Uint8Array): JsonResult {
@@ -49,7 +50,6 @@ class Fault extends Error {
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-const INTEGER = /^-?\d+$/;
 const WHITE_SPACE = /[ \t\n\r]*/y;
 // Everything that stands in a string as itself: no quote, no backslash, no control character.
 // oxlint-disable-next-line no-control-regex -- JSON refuses them raw
@@ -165,10 +165,9 @@ class Reader {
   private number(): number {
     const literal = this.match(NUMBER);
     if (literal === undefined) throw new Fault('must be JSON');
-    const value = Number(literal);
-    const exact = INTEGER.test(literal) ? Number.isSafeInteger(value) : Number.isFinite(value);
-    if (!exact) throw new Fault('must not hold integers beyond 2^53 - 1 or numbers that overflow');
-    return value;
+    const fault = numberFault(literal);
+    if (fault !== undefined) throw new Fault(fault);
+    return Number(literal);
   }
 
   private space(): void {

@@ -62,8 +62,8 @@ export type ProposeActionRequest = Message<"surety.action.v1.ProposeActionReques
   toolName: string;
 
   /**
-   * A JSON object as I-JSON (RFC 7493): no name twice, well-formed Unicode, at most 32 deep, integers within 2^53 - 1. At most
-   * 64 KiB, required; kept and hashed as the bytes that came.
+   * A JSON object as I-JSON (RFC 7493): no name twice, well-formed Unicode, at most 32 deep, numbers within 2^53 - 1 that a
+   * double keeps. At most 64 KiB, required; kept and hashed as the bytes that came.
    *
    * @generated from field: bytes payload = 6;
    */
