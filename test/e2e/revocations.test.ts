@@ -138,7 +138,7 @@ describe('the next call', () => {
       });
     await setKey(createSigningKey());
     for (const [index, derivation] of derivations.entries()) {
-      expect(await party(index).refusal(derivation)).toBe('CLEARANCE_INVALID key');
+      expect(await party(index).refusal(derivation)).toBe('CLEARANCE_INVALID key clearance_jws[0]');
     }
     await setKey(world.signingKey(OLGA));
   });
