@@ -274,7 +274,7 @@ describe('a provider that lies or is silent', () => {
   ] as const)('(%s) is believed nothing that a reading does not show', async (conduct, state, reason) => {
     const { action } = await parties.gated(proposal(conduct));
     // Readings are not late, however slow the machine.
-    await work(action.actionId, { policy: { providerTimeoutMs: conduct === 'late' ? 1_500 : 10_000 } });
+    await work(action.actionId, conduct === 'late' ? { policy: { providerTimeoutMs: 1_500 } } : {});
     const ended = await parties.owner.look(action.actionId);
     expect(ended).toMatchObject({ state, failureReason: reason });
     expect(requestsOf(ended)).toBe(1);

@@ -24,13 +24,13 @@ export class Killed extends Error {
   override readonly name = 'Killed';
 }
 
-/** Leases outlive a slow machine; delays end where the test clock is moved, or at once. */
+/** Leases and answers outlive a slow machine; delays end where the test clock is moved, or at once. */
 export const FLEET_POLICY: WorkerPolicy = {
   ...DEFAULT_POLICY,
   leaseMs: 600_000,
   observationWindowMs: 3_600_000,
   maxObservations: 3,
-  providerTimeoutMs: 5_000,
+  providerTimeoutMs: 600_000,
   observeDelayMs: 1,
   retryDelayMs: 60_000,
   verifyWindowMs: 60_000,
