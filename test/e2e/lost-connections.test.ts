@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SuretyError } from '../../src/cli/client/surety-error.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
@@ -88,11 +89,12 @@ describe('connections that are lost while callers are at work', () => {
           for (let i = caller; i < all.length; i += CALLERS) {
             const service = i % 2 === 0 ? replica : world.service;
             mine.push(await untilDone(all[i] as ExactCall, service));
+            await storm.answered();
           }
           return mine;
         }),
       );
-      expect(await storm.end()).toBeGreaterThan(5);
+      expect(storm.lost).toBeGreaterThan(5);
       const done = answers.flat();
       expect(new Set(done.map(({ result }) => result['effectId'])).size).toBe(all.length);
       const { rows } = await world.sql.query('SELECT count(*)::int AS effects FROM effects');
@@ -115,28 +117,26 @@ const MAX_ATTEMPTS = 200;
 const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'surety%'`;
 
-/** Loses connections every few milliseconds until it is ended. */
+/** Loses all connections behind every second answer, while the other callers are at work: however fast they are. */
 class Storm {
-  private over = false;
-  private lost = 0;
-  private readonly running: Promise<void>;
+  /** How many connections were lost. */
+  lost = 0;
+  private answers = 0;
+  /** One after the other. */
+  private blows = Promise.resolve();
 
-  constructor(lose: () => Promise<number>) {
-    this.running = this.run(lose);
+  constructor(private readonly lose: () => Promise<number>) {}
+
+  async answered(): Promise<void> {
+    this.answers += 1;
+    if (this.answers % 2 === 0) this.blows = this.blows.then(() => this.blow());
+    await this.blows;
   }
 
-  /** @returns how many connections were lost */
-  async end(): Promise<number> {
-    this.over = true;
-    await this.running;
-    return this.lost;
-  }
-
-  private async run(lose: () => Promise<number>): Promise<void> {
-    while (!this.over) {
-      this.lost += await lose();
-      await new Promise((resolve) => setTimeout(resolve, 40 + 80 * Math.random()));
-    }
+  private async blow(): Promise<void> {
+    // The others are not always where they are when this one is answered.
+    await sleep(20 * Math.random());
+    this.lost += await this.lose();
   }
 }
 
