@@ -5,6 +5,7 @@ import { commitBatch, didCommit, gatherBatch, type Seam } from '../../src/store/
 import { PipelineConnection, type Statement } from '../../src/store/connection.js';
 import { laneStatement, writeStatements } from '../../src/store/write-statements.js';
 import { DOMAIN, type EffectWorld, openWorld, seedGrant } from '../support/effect-world.js';
+import { patientUrl } from '../support/postgres.js';
 
 // architecture.md, Commit and "pg in pipeline mode": what the second flight may say.
 
@@ -24,8 +25,8 @@ afterEach(async () => {
 });
 afterAll(() => world.close());
 
-function open(): Promise<PipelineConnection> {
-  return PipelineConnection.open({ url: world.database.serviceUrl, applicationName: 'surety-commit-test' });
+function open(url = patientUrl(world.database.serviceUrl)): Promise<PipelineConnection> {
+  return PipelineConnection.open({ url, applicationName: 'surety-commit-test' });
 }
 
 /** Opens the batch's transaction, with the domain locked. */
@@ -217,8 +218,10 @@ describe('a commit flight', () => {
   });
 
   test('whose session the server ended while it was idle is not done', async () => {
+    connection.destroy();
+    connection = await open(world.database.serviceUrl);
     await begin();
-    await new Promise((resolve) => setTimeout(resolve, 5_500));
+    await expect.poll(() => connection.usable).toBe(false);
     const { name, statement } = lane();
     await expect(commitBatch(connection, [statement], noFault)).rejects.toMatchObject({
       failure: 'not_done',
@@ -244,13 +247,13 @@ describe('a commit flight', () => {
     const { name, statement } = lane();
     const locked = async (seam: Seam): Promise<void> => {
       expect(seam).toBe('in-commit-1');
-      const { rows } = await world.admin.query(
-        "SELECT state, query FROM pg_stat_activity WHERE application_name = 'surety-commit-test' AND state = 'idle in transaction'",
-      );
-      expect(rows[0]?.query).toContain('INSERT INTO lanes');
+      const idle = `SELECT query FROM pg_stat_activity WHERE datname = current_database()
+        AND application_name = 'surety-commit-test' AND state = 'idle in transaction'`;
+      const lastQuery = async (): Promise<unknown> => (await world.admin.query(idle)).rows[0]?.query;
+      await expect.poll(lastQuery).toContain('INSERT INTO lanes');
     };
     await commitBatch(connection, [statement, lane().statement], (seam) =>
-      seam === 'in-commit-1' ? pause(100).then(() => locked(seam)) : undefined,
+      seam === 'in-commit-1' ? locked(seam) : undefined,
     );
     expect(await isThere(name)).toBe(true);
   });
