@@ -297,6 +297,37 @@ describe('leases that ran out (actions.md, ReapLeases)', () => {
     expect((await refusalOf(missing)).reason).toBe('NOT_VISIBLE');
   });
 
+  test('are not taken back where one that is named beside them is not there', async () => {
+    const { action } = await leased();
+    const { actionId } = action;
+    await expire(actionId);
+    const call = (actionIds: string[]) => service.call('reapLeases', OPERATOR, { actionIds });
+    for (const named of [
+      [actionId, 'act_absent'],
+      ['act_absent', actionId],
+    ]) {
+      expect((await refusalOf(call(named))).reason).toBe('NOT_VISIBLE');
+    }
+    expect((await show(actionId)).lease).toBeDefined();
+    expect(await call([actionId])).toMatchObject({ released: 1 });
+  });
+
+  test('are all taken back before one that was changed behind the back of the service is named', async () => {
+    const [one, two, three] = [await leased(), await leased(), await leased()].map(
+      ({ action }) => action.actionId,
+    ) as [string, string, string];
+    for (const each of [one, two, three]) await expire(each);
+    await service.tamper(`UPDATE actions SET payload = '{}' WHERE action_id = $1`, [one]);
+    const call = service.call('reapLeases', OPERATOR, { actionIds: [one, two, three] });
+    expect((await refusalOf(call)).reason).toBe('DATA_CORRUPT');
+    expect([(await show(two)).lease, (await show(three)).lease]).toEqual([undefined, undefined]);
+    // It would stand in the way of what follows.
+    await service.tamper(
+      `UPDATE actions SET lease_expires_at = leased_at + 3600000000 WHERE action_id = $1`,
+      [one],
+    );
+  });
+
   test('end a DISPATCHED action whose contract is gone as ambiguous', async () => {
     const one = await leased();
     await begin(one);

@@ -103,6 +103,13 @@ LEFT JOIN LATERAL (
 ) AS held ON true
 ORDER BY a.seq
 
+-- name: actions_there
+-- Those of some actions ($2) that there are.
+SELECT t.action_id FROM unnest($2::text[]) AS k(action_id)
+CROSS JOIN LATERAL (
+  SELECT action_id FROM actions WHERE domain_id = $1 AND action_id >= k.action_id AND action_id <= k.action_id ORDER BY action_id LIMIT 1
+) AS t
+
 -- name: reapable_actions
 -- What an operator reaps: leases that ran out, and DISPATCHED actions that nobody holds and that can be observed no more; at
 -- most $2 of each.

@@ -1360,7 +1360,8 @@ export type ReapLeasesRequest = Message<"surety.action.v1.ReapLeasesRequest"> & 
   maxActions: number;
 
   /**
-   * Only these, at most 100; empty: those whose lease ran out, and those whose observation window did.
+   * Only these, at most 100; empty: those whose lease ran out, and those whose observation window did. Where one is not there,
+   * the call is refused and none is touched.
    *
    * @generated from field: repeated string action_ids = 3;
    */
