@@ -88,12 +88,13 @@ function refusalText({ refusal: { reason, message } }: Refused): string {
   return `${reason}: ${message}`;
 }
 
-/** What a database says to somebody who has told it the wrong thing, by its SQLSTATE. */
-const LOGIN_REFUSALS: Readonly<Record<string, (place: string) => string>> = {
-  '28P01': (place) => `The database at ${place} does not take the user and password of that URL`,
-  '28000': (place) => `The database at ${place} does not let the user of that URL in`,
-  '3D000': (place) =>
-    `There is no such database at ${place}: the URL must end with the name of one that is there`,
+/** What the store says of a database that it does not get into, by its reason. */
+const DATABASE_REFUSALS: Readonly<Record<string, (place: string) => string>> = {
+  DATABASE_UNREACHABLE: (place) => `The database did not answer at ${place}.`,
+  LOGIN_REFUSED: (place) =>
+    `The database at ${place} does not let the login in: the URL must have the user and password of one.`,
+  DATABASE_MISSING: (place) =>
+    `There is no such database at ${place}: the URL must end with the name of one that is there.`,
 };
 
 /** Of the store, which knows no variables. */
@@ -101,10 +102,7 @@ function databaseRefused(command: string, error: Error): string | undefined {
   if (error.name !== 'MigrationError' || !('reason' in error)) return undefined;
   const place = databasePlace(process.env, command);
   if (place === undefined) return undefined;
-  if (error.reason === 'DATABASE_UNREACHABLE') return `The database did not answer at ${place}.`;
-  const state = 'sqlState' in error ? String(error.sqlState) : '';
-  const sentence = LOGIN_REFUSALS[state];
-  return sentence && `${sentence(place)} (SQLSTATE ${state}).`;
+  return DATABASE_REFUSALS[String(error.reason)]?.(place);
 }
 
 /** What a system says of an address to listen on, by its code. */

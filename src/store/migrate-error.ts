@@ -22,6 +22,10 @@ export type MigrationReason =
   | 'TEST_MARK_FAILED'
   /** The database did not answer, or the connection broke; a migration that was under way counts as unknown. */
   | 'DATABASE_UNREACHABLE'
+  /** The database does not let the login in: it, its user or its password is not one of its own. */
+  | 'LOGIN_REFUSED'
+  /** The server has no database of that name. */
+  | 'DATABASE_MISSING'
   /** The database refused something else; `sqlState` says what. */
   | 'DATABASE_ERROR';
 
@@ -46,11 +50,25 @@ export class MigrationError extends Error {
   }
 }
 
-/** Any error as one of ours. */
-export function toMigrationError(error: unknown): MigrationError {
+/** What a server says to somebody who connects, and what it means. */
+const CONNECT_REFUSALS: Readonly<Record<string, readonly [MigrationReason, string]>> = {
+  '28P01': ['LOGIN_REFUSED', 'The database does not take the user and password'],
+  '28000': ['LOGIN_REFUSED', 'The database does not let the user in'],
+  '3D000': ['DATABASE_MISSING', 'There is no such database'],
+};
+
+/**
+ * Any error as one of ours.
+ *
+ * @param refused the sentence for a statement that the database refused
+ */
+export function toMigrationError(
+  error: unknown,
+  refused: string = 'The database refused a statement',
+): MigrationError {
   if (error instanceof MigrationError) return error;
   const state = sqlState(error);
-  return state === undefined
-    ? new MigrationError('DATABASE_UNREACHABLE', 'The database did not answer.')
-    : new MigrationError('DATABASE_ERROR', 'The database refused a statement', state);
+  if (state === undefined) return new MigrationError('DATABASE_UNREACHABLE', 'The database did not answer.');
+  const [reason, message] = CONNECT_REFUSALS[state] ?? (['DATABASE_ERROR', refused] as const);
+  return new MigrationError(reason, message, state);
 }

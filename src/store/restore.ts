@@ -12,7 +12,6 @@ import { clientConfig, type Statement } from './connection.js';
 import { DOMAIN_COLUMNS, domainOf, HEAD_COLUMNS, headOf } from './domain-rows.js';
 import { assertSchemaCurrent } from './migrate.js';
 import { MigrationError, toMigrationError } from './migrate-error.js';
-import { sqlState } from './store-error.js';
 import { writeStatements } from './write-statements.js';
 
 /** What {@link beginIncarnation} takes. */
@@ -213,9 +212,7 @@ async function onConnection<T>(url: string, work: (client: pg.Client) => Promise
 
 /** The driver's words carry names, values and SQL. */
 function failureOf(error: unknown): MigrationError {
-  const state = error instanceof MigrationError ? undefined : sqlState(error);
-  if (state === undefined) return toMigrationError(error);
-  return new MigrationError('DATABASE_ERROR', 'The database refused a statement of the restore', state);
+  return toMigrationError(error, 'The database refused a statement of the restore');
 }
 
 function lostState(): MigrationError {

@@ -59,7 +59,7 @@ describe('a database', () => {
   it('that there is not is told with the variable that names it', async () => {
     const { url, place } = wrong((its) => (its.pathname = '/nowhere'));
     const sentence = (variable: string): string =>
-      `There is no such database at ${place} (${variable}): the URL must end with the name of one that is there (SQLSTATE 3D000).`;
+      `There is no such database at ${place} (${variable}): the URL must end with the name of one that is there.`;
     expect(await surety('migrate', [], { SURETY_MIGRATION_URL: url })).toEqual({
       code: 1,
       err: [`surety migrate: ${sentence('SURETY_MIGRATION_URL')}`],
@@ -75,7 +75,7 @@ describe('a database', () => {
     expect(await surety('restore', ['--dry-run'], { SURETY_DATABASE_URL: url })).toEqual({
       code: 1,
       err: [
-        `surety restore: The database at ${place} (SURETY_DATABASE_URL) does not take the user and password of that URL (SQLSTATE 28P01).`,
+        `surety restore: The database at ${place} (SURETY_DATABASE_URL) does not let the login in: the URL must have the user and password of one.`,
       ],
     });
   });

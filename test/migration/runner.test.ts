@@ -252,7 +252,7 @@ describe('a database that cannot be used', () => {
 
   test('a wrong password', async () => {
     const url = urlFor(database.url, { password: 'wrong' });
-    await expect(run({ url })).rejects.toMatchObject({ reason: 'DATABASE_ERROR', sqlState: '28P01' });
+    await expect(run({ url })).rejects.toMatchObject({ reason: 'LOGIN_REFUSED', sqlState: '28P01' });
   });
 });
 
