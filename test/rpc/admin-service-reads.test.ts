@@ -191,7 +191,7 @@ describe('of more sinks than a domain is shown with', () => {
     expect(basis).toMatchObject({ before: { revision: 1n }, expectedEntityRevision: 1n });
     const { expectedPolicyRevision, expectedEntityRevision } = basis;
     const expected = { expectedPolicyRevision, expectedEntityRevision };
-    await world.send(DOMAIN, await world.sign(DOMAIN, mutation as never, expected));
+    await world.send(DOMAIN, await world.sign(DOMAIN, mutation, expected));
     const frozen = await world.call(AdminService.method.getSink, { sink: last }, asRoot());
     expect(frozen.sink).toMatchObject({ frozen: true, revision: 2n });
   });
