@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { expireEffect } from '../../src/ledger/effect/expire-effect.js';
 import {
   DOMAIN,
@@ -10,9 +10,13 @@ import {
   type Replica,
   seedGrant,
 } from '../support/effect-world.js';
+import { patientUrl } from '../support/postgres.js';
+import { StillClock } from '../support/still-clock.js';
 import {
   acknowledgeCall,
+  type Call,
   done,
+  type EffectOutcome,
   reconcileCall,
   reserveCall,
   reserved,
@@ -35,58 +39,66 @@ let replica: LaneReplica;
 let healthy: Replica;
 let workers: Workers & { grantId: string };
 
-beforeAll(async () => {
+// A world for each test: a domain's time never goes back, so that a clock that was moved cannot be put right for the next.
+beforeEach(async () => {
   world = await openWorld();
   healthy = world.replica();
   workers = await seedWorkers(world);
-});
-beforeEach(() => {
-  replica = laneReplica(world.database.serviceUrl);
+  replica = laneReplica(patientUrl(world.database.serviceUrl));
 });
 afterEach(async () => {
   vi.useRealTimers();
   await replica.close();
+  await world.close();
 });
-afterAll(() => world.close());
+
+/** Moves the clock of the test database, in either direction. */
+function setOffset(offset: bigint): Promise<unknown> {
+  return world.admin.query('UPDATE service_state SET clock_offset = $1', [offset.toString()]);
+}
 
 describe('a call that waits for the lock', () => {
-  /** Another session holds the domain for so long, in milliseconds, from when this resolves. */
-  async function holdDomain(ms: number): Promise<{ released: Promise<void> }> {
+  /** Submits calls while another session holds the domain, and moves the clock before they get it. */
+  async function submitWhileHeld(calls: readonly Call[], meanwhile: bigint): Promise<EffectOutcome[]> {
     const holder = new pg.Client({ connectionString: world.database.url });
     await holder.connect();
     await holder.query('BEGIN');
     await holder.query('SELECT FROM domain_heads WHERE domain_id = $1 FOR UPDATE', [DOMAIN]);
-    const released = new Promise((resolve) => setTimeout(resolve, ms)).then(() => holder.end());
-    return { released };
+    const outcomes = calls.map((call) => submit(replica, call));
+    await expect.poll(waitingForLock).toBe(1);
+    await setOffset(meanwhile);
+    await holder.end();
+    return Promise.all(outcomes);
+  }
+
+  async function waitingForLock(): Promise<number> {
+    const { rows } = await world.admin.query(
+      `SELECT count(*)::int AS count FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%domain_heads%'`,
+    );
+    return rows[0].count as number;
   }
 
   test('a grant that expires meanwhile counts as expired, one that does not is used', async () => {
     const [short, long] = [freshId('grant'), freshId('grant')];
     const calls = [await reserveCall(healthy, short), await reserveCall(healthy, long)];
-    const expiresAt = nowMicros() + 3n * SECOND;
-    await seedGrant(world, { grantId: short, expiresAt });
-    await seedGrant(world, { grantId: long, expiresAt: nowMicros() + MINUTE });
-    const { released } = await holdDomain(4_000);
-    expect(nowMicros()).toBeLessThan(expiresAt);
-    const outcomes = await Promise.all(calls.map((call) => submit(replica, call)));
-    await released;
+    await seedGrant(world, { grantId: short, expiresAt: nowMicros() + 30n * MINUTE });
+    await seedGrant(world, { grantId: long, expiresAt: nowMicros() + 90n * MINUTE });
+    const outcomes = await submitWhileHeld(calls, 60n * MINUTE);
     expect(outcomes[0]).toMatchObject({ ok: false, refusal: { reason: 'GRANT_EXPIRED' } });
     expect(outcomes[1]).toMatchObject({ ok: true });
     expect(replica.tally.retries).toBe(0);
   });
 
   test('an effect whose start-before passes meanwhile is not started', async () => {
-    const effects = [
-      await done(
-        submit(healthy, await reserveCall(healthy, workers.grantId, { reservationTtl: 3n * SECOND })),
-      ),
-      await done(submit(healthy, await reserveCall(healthy, workers.grantId, { reservationTtl: MINUTE }))),
-    ] as const;
-    const calls = effects.map((effect) => startCall(workers.executor, effect));
-    const { released } = await holdDomain(4_000);
-    expect(nowMicros()).toBeLessThan(effects[0].startBefore);
-    const outcomes = await Promise.all(calls.map((call) => submit(replica, call)));
-    await released;
+    // Less than a proof is good for.
+    const reservationTtls = [2n * MINUTE, 60n * MINUTE];
+    const calls: Call[] = [];
+    for (const reservationTtl of reservationTtls) {
+      const reserve = await reserveCall(healthy, workers.grantId, { reservationTtl });
+      calls.push(startCall(workers.executor, await done(submit(healthy, reserve))));
+    }
+    const outcomes = await submitWhileHeld(calls, 3n * MINUTE);
     expect(outcomes[0]).toMatchObject({ ok: false, refusal: { reason: 'START_TOO_LATE' } });
     expect(outcomes[1]).toMatchObject({ ok: true });
     await expectSound(world.admin);
@@ -109,7 +121,7 @@ describe("the process's own clock", () => {
     const ttl = 30n * MINUTE;
     const call = await reserveCall(healthy, workers.grantId, { reservationTtl: ttl });
     const effect = await wrongly(() => done(submit(replica, call)));
-    expect(Math.abs(about(effect.reservedAt))).toBeLessThan(20);
+    expect(Math.abs(about(effect.reservedAt))).toBeLessThan(600);
     expect(effect.startBefore).toBe(effect.reservedAt + ttl);
     const sweep = { domainId: DOMAIN, commandId: freshId('sweep'), effectId: effect.effectId };
     expect(await wrongly(() => replica.lanes.submit(expireEffect, sweep))).toMatchObject({
@@ -118,12 +130,12 @@ describe("the process's own clock", () => {
 
     const start = startCall(workers.executor, effect);
     const started = await wrongly(() => done(submit(replica, start)));
-    expect(Math.abs(about(started.startedAt))).toBeLessThan(20);
+    expect(Math.abs(about(started.startedAt))).toBeLessThan(600);
     const unknown = unknownCall(workers.executor, started);
     const uncertain = await wrongly(() => done(submit(replica, unknown)));
     const reconciling = reconcileCall(workers.reconciler, uncertain);
     const settled = await wrongly(() => done(submit(replica, reconciling)));
-    expect(Math.abs(about(settled.settledAt))).toBeLessThan(20);
+    expect(Math.abs(about(settled.settledAt))).toBeLessThan(600);
 
     const briefCall = await reserveCall(healthy, workers.grantId, { reservationTtl: 1n });
     const brief = await wrongly(() => done(submit(replica, briefCall)));
@@ -135,13 +147,6 @@ describe("the process's own clock", () => {
 });
 
 describe("the store's clock", () => {
-  afterEach(() => setOffset(0n));
-
-  /** Moves the clock of the test database, in either direction. */
-  function setOffset(offset: bigint): Promise<unknown> {
-    return world.admin.query('UPDATE service_state SET clock_offset = $1', [offset.toString()]);
-  }
-
   async function lastTime(): Promise<bigint> {
     const { rows } = await world.admin.query('SELECT last_time FROM domain_heads WHERE domain_id = $1', [
       DOMAIN,
@@ -149,22 +154,22 @@ describe("the store's clock", () => {
     return BigInt(rows[0].last_time);
   }
 
-  test('that goes back stands still, for this process and any other, and 61 s stop the domain', async () => {
-    await setOffset(40n * SECOND);
+  test('that goes back by a minute stands still, for this process and any other, and by more stops the domain', async () => {
+    const clock = await StillClock.install(world.admin);
     const ahead = await reserved(replica, workers);
-    expect(ahead.reservedAt - nowMicros()).toBeGreaterThan(30n * SECOND);
-    await setOffset(0n);
+    expect(ahead.reservedAt).toBe(clock.now);
+    await clock.move(-MINUTE);
     // A process that knows only what the head says.
-    const other = laneReplica(world.database.serviceUrl);
+    const other = laneReplica(patientUrl(world.database.serviceUrl));
     for (const at of [replica, other]) {
-      const call = await reserveCall(healthy, workers.grantId);
+      const call = await reserveCall(at, workers.grantId);
       const effect = await done(submit(at, call));
       expect(effect.reservedAt).toBe(ahead.reservedAt);
     }
     expect(await lastTime()).toBe(ahead.reservedAt);
-    const call = await reserveCall(healthy, workers.grantId);
+    const call = await reserveCall(replica, workers.grantId);
 
-    await setOffset(-30n * SECOND);
+    await clock.move(-1n);
     for (const at of [replica, other]) {
       expect(await submit(at, call)).toMatchObject({
         ok: false,
@@ -176,7 +181,7 @@ describe("the store's clock", () => {
     }
     expect(await lastTime()).toBe(ahead.reservedAt);
     // It came up again: nobody has to restart anything.
-    await setOffset(0n);
+    await clock.move(1n);
     expect(await submit(replica, call)).toMatchObject({ ok: true, reply: { duplicate: false } });
     expect(await submit(other, call)).toMatchObject({ ok: true, reply: { duplicate: true } });
     await expectSound(world.admin);
@@ -184,16 +189,18 @@ describe("the store's clock", () => {
   });
 
   test('that goes back after a batch that wrote nothing stands still all the same', async () => {
-    const call = await reserveCall(healthy, workers.grantId);
+    const clock = await StillClock.install(world.admin);
+    const call = await reserveCall(replica, workers.grantId);
     await done(submit(replica, call));
     const before = await lastTime();
-    const next = await reserveCall(healthy, workers.grantId);
-    await setOffset(50n * SECOND);
+    const next = await reserveCall(replica, workers.grantId);
+    await clock.move(50n * SECOND);
     expect(await submit(replica, call)).toMatchObject({ ok: true, reply: { duplicate: true } });
     expect(await lastTime()).toBe(before);
-    await setOffset(0n);
+    const ahead = clock.now;
+    await clock.move(-50n * SECOND);
     const effect = await done(submit(replica, next));
-    expect(effect.reservedAt - nowMicros()).toBeGreaterThan(40n * SECOND);
+    expect(effect.reservedAt).toBe(ahead);
   });
 
   test('that is moved ahead lets what has a time run out', async () => {
