@@ -30,8 +30,12 @@ const LOST_AFTER_MS = 45_000;
 /** What a caller repeats the exact call after. */
 const COME_BACK: ReadonlySet<Reason> = new Set(['OUTCOME_UNKNOWN', 'STORE_UNAVAILABLE', 'BACKPRESSURE']);
 
+/** After how many answers the weather may turn bad again: on a slow machine too, what is begun comes to an end. */
+const CALM_ANSWERS = 4;
+
 /** What the callers saw. */
 interface Seen {
+  answers: number;
   lives: number;
   repeats: number;
   /** Calls that more than one submission was answered as the first. */
@@ -67,6 +71,7 @@ describe('two replicas on one domain, whose connections are dropped at random', 
     `for ${SECONDS} s: no double, no lost reply, the log whole`,
     async () => {
       const seen: Seen = {
+        answers: 0,
         lives: 0,
         repeats: 0,
         doubles: [],
@@ -75,8 +80,12 @@ describe('two replicas on one domain, whose connections are dropped at random', 
         last: new Map(),
       };
       const until = performance.now() + SECONDS * 1_000;
-      const weather = badWeather(until);
-      await Promise.all(Array.from({ length: CALLERS }, () => liveUntil(until, seen)));
+      // At least so long, and until the weather was bad enough to show something.
+      const isOver = (): boolean =>
+        seen.refused.length > 0 ||
+        (performance.now() >= until && leastHiccups() > SECONDS / 10 && seen.lives > SECONDS);
+      const weather = badWeather(isOver, seen);
+      await Promise.all(Array.from({ length: CALLERS }, () => liveUntil(isOver, seen)));
       await weather;
 
       expect(seen.doubles).toEqual([]);
@@ -93,26 +102,28 @@ describe('two replicas on one domain, whose connections are dropped at random', 
           step: row.step,
         });
       }
-      // Else the weather was fine and nothing was shown.
-      const unknown = replicas.map((replica) => replica.tally.unknownCommits);
-      const retries = replicas.map((replica) => replica.tally.retries);
-      expect(Math.min(...unknown, ...retries)).toBeGreaterThan(SECONDS / 10);
-      expect(seen.lives).toBeGreaterThan(SECONDS);
       await Promise.all(replicas.map((replica) => replica.close()));
     },
-    (SECONDS + 60) * 1_000,
+    (SECONDS + 300) * 1_000,
   );
 });
 
-/** Drops all connections of a replica, ends one in the server, or cuts one at COMMIT, some five times a second. */
-async function badWeather(until: number): Promise<void> {
-  while (performance.now() < until) {
+/** How often the replica that met the least of them lost a COMMIT, or had to try again. */
+function leastHiccups(): number {
+  return Math.min(...replicas.flatMap(({ tally }) => [tally.unknownCommits, tally.retries]));
+}
+
+/** Drops all connections of a replica, ends one in the server, or cuts one at COMMIT, at most some five times a second. */
+async function badWeather(isOver: () => boolean, seen: Seen): Promise<void> {
+  while (!isOver()) {
     const proxy = pick(proxies);
     const kind = Math.random();
     if (kind < 0.35) proxy.dropAll();
     else if (kind < 0.7) await terminateOne();
     else void proxy.cutAfter(isLaneCommit, pick<CutAt>(['before', 'forwarded', 'answered']));
+    const calmUntil = seen.answers + CALM_ANSWERS;
     await pause(100 + 200 * Math.random());
+    while (seen.answers < calmUntil && !isOver()) await pause(10);
   }
 }
 
@@ -123,8 +134,8 @@ function terminateOne(): Promise<unknown> {
   );
 }
 
-async function liveUntil(until: number, seen: Seen): Promise<void> {
-  while (performance.now() < until) {
+async function liveUntil(isOver: () => boolean, seen: Seen): Promise<void> {
+  while (!isOver()) {
     let effect = await insist(await reserveCall(healthy, workers.grantId), seen);
     if (effect) effect = await insist(startCall(workers.executor, effect), seen);
     if (!effect) return;
@@ -152,6 +163,7 @@ async function insist(call: Call, seen: Seen): Promise<EffectRow | undefined> {
         if (!duplicate) firsts.push(effect);
         if (answer && !sameState(answer, effect)) seen.contradictions.push([answer, effect]);
         answer = effect;
+        seen.answers += 1;
       } else if (!COME_BACK.has(outcome.refusal.reason)) {
         seen.refused.push([call.decision.kind, outcome.refusal]);
         return undefined;
