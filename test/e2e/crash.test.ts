@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { AuditService } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { expectSound, fingerprint } from '../fault/store-invariants.js';
 import { ACME, AUDITOR, type E2eWorld, openE2eWorld, refusedWith } from '../support/e2e-world.js';
+import { patientUrl } from '../support/postgres.js';
 import type { ServiceProcess } from '../support/service-process.js';
 import { type CallKind, ExactCalls } from './exact-calls.js';
 
@@ -61,7 +65,7 @@ describe('a service that is killed in a batch', () => {
       const lost = await refusedWith(call.send(victim));
       expect(lost).toMatchObject({ code: 'UNAVAILABLE', reason: '' });
       expect(await victim.ended).toBe('SIGKILL');
-      await expect.poll(openTransactions, { timeout: 10_000 }).toBe(0);
+      await expect.poll(openTransactions).toBe(0);
 
       // Nothing reaches COMMIT before the last seam, and the last one is behind it.
       const committed = seam === 'after-commit';
@@ -109,13 +113,27 @@ describe('a batch that fails within the service', () => {
   });
 });
 
+/** The longest that the service lets a call take. */
+const PATIENCE_MS = 60_000;
+
 describe('a batch that is held up', () => {
   test('before COMMIT: who gave up waiting did not fail, and who waits behind it is served', async () => {
-    const replica = await world.startReplica({ SURETY_FAULT: 'before-commit:delay@effect.reserve' });
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'surety-held-'));
+    const heldWhile = path.join(folder, 'held');
+    writeFileSync(heldWhile, '');
+    const replica = await world.startReplica({
+      SURETY_DATABASE_URL: patientUrl(world.database.url),
+      SURETY_FAULT: `before-commit:hold@effect.reserve=${heldWhile}`,
+    });
     const [slow, behind] = [await calls.make('effect.reserve'), await calls.make('effect.reserve')];
-    const given = refusedWith(slow.send(replica, 1_000));
-    const next = behind.send(world.service);
-    expect(await given).toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+    const patience = new AbortController();
+    const given = refusedWith(slow.send(replica, PATIENCE_MS, patience.signal));
+    await expect.poll(heldBatches).toBe(1);
+    const next = behind.send(world.service, PATIENCE_MS);
+    await expect.poll(waitingForLock).toBeGreaterThan(0);
+    patience.abort();
+    expect(await given).toMatchObject({ code: 'CANCELLED' });
+    rmSync(folder, { recursive: true });
     expect(await next).toMatchObject({ duplicate: false });
     expect(await slow.send(world.service)).toMatchObject({ duplicate: true });
     await expectSound(world.sql, ACME);
@@ -123,10 +141,10 @@ describe('a batch that is held up', () => {
   });
 
   test('behind COMMIT, and killed: it holds nobody up, and its answer is there', async () => {
-    const replica = await world.startReplica({ SURETY_FAULT: 'after-commit:delay@effect.reserve' });
+    const replica = await world.startReplica({ SURETY_FAULT: 'after-commit:hold@effect.reserve' });
     const [slow, behind] = [await calls.make('effect.reserve'), await calls.make('effect.reserve')];
     const before = await world.sql.query('SELECT count(*) FROM effects');
-    const lost = refusedWith(slow.send(replica));
+    const lost = refusedWith(slow.send(replica, PATIENCE_MS));
     const count = async (): Promise<unknown> => (await world.sql.query('SELECT count(*) FROM effects')).rows;
     await expect.poll(count).not.toEqual(before.rows);
     expect(await behind.send(world.service)).toMatchObject({ duplicate: false });
@@ -143,10 +161,22 @@ test('VerifyChain finds the log whole after all this', async () => {
   expect(reply.entries).toBeGreaterThan(BigInt(CASES.length));
 });
 
-async function openTransactions(): Promise<number> {
+function openTransactions(): Promise<number> {
+  return othersThat('xact_start IS NOT NULL');
+}
+
+function heldBatches(): Promise<number> {
+  return othersThat("state = 'idle in transaction' AND query LIKE 'INSERT%'");
+}
+
+function waitingForLock(): Promise<number> {
+  return othersThat("wait_event_type = 'Lock'");
+}
+
+async function othersThat(condition: string): Promise<number> {
   const { rows } = await world.sql.query(
     `SELECT count(*)::int AS count FROM pg_stat_activity
-      WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+      WHERE datname = current_database() AND pid <> pg_backend_pid() AND ${condition}`,
   );
   return rows[0].count as number;
 }

@@ -30,8 +30,11 @@ export interface Answer {
 
 /** One call with all its bytes, to be sent to any replica and again. */
 export interface ExactCall {
-  /** @param timeoutMs the caller's patience; the client's own unless given */
-  send(service: ServiceProcess, timeoutMs?: number): Promise<Answer>;
+  /**
+   * @param timeoutMs the caller's patience; the client's own unless given
+   * @param signal gives the call up
+   */
+  send(service: ServiceProcess, timeoutMs?: number, signal?: AbortSignal): Promise<Answer>;
 }
 
 /** The kinds of commands that are sent, as `SURETY_FAULT` names them. */
@@ -67,9 +70,10 @@ export class ExactCalls {
       request: { case: 'requestDigest', value: digest(eventId) },
     };
     return {
-      send: (service, timeoutMs) =>
+      send: (service, timeoutMs, signal) =>
         this.over(service, HARNESS, async (channel) => {
-          const reply = await channel.service(EffectService).reserveEffect(request, within(timeoutMs));
+          const options = { ...within(timeoutMs), ...(signal && { signal }) };
+          const reply = await channel.service(EffectService).reserveEffect(request, options);
           const { duplicate, currentState: _, ...result } = reply;
           return { duplicate, result };
         }),
