@@ -9,6 +9,7 @@ import { parseOptionsOf } from '../../src/cli/admin/field-flags.js';
 import { adminHelp } from '../../src/cli/admin/help.js';
 import { READ_COMMANDS } from '../../src/cli/admin/read-records.js';
 import { RESERVED_OPTIONS } from '../../src/cli/admin/send-mutation.js';
+import { targetName } from '../../src/cli/admin/show-command.js';
 import { buildMutation, MUTATION_COMMANDS } from '../../src/cli/admin/subcommands.js';
 import { UsageError } from '../../src/cli/failure.js';
 import { AdminCommandSchema } from '../../src/gen/surety/authority/v1/command_pb.js';
@@ -353,6 +354,13 @@ describe('a value that cannot be read is said by its option', () => {
     ],
   ])('%j', (args, message) => {
     expect(() => built(args)).toThrow(message);
+  });
+});
+
+describe('a record', () => {
+  it('is called as the commands call it', () => {
+    expect(targetName({ kind: 'gateShape', id: 'mail' })).toBe('gate-shape mail');
+    expect(targetName({ kind: 'actionCondition', id: '' })).toBe('action-condition');
   });
 });
 

@@ -1,23 +1,23 @@
 import { parseArgs } from 'node:util';
 import { AdminService } from '../../gen/surety/authority/v1/admin_service_pb.js';
 import type { AdminCommand, CommandHeader } from '../../gen/surety/authority/v1/command_pb.js';
-import { WorkloadService, type WhoAmIResponse } from '../../gen/surety/identity/v1/workload_service_pb.js';
+import { type WhoAmIResponse, WorkloadService } from '../../gen/surety/identity/v1/workload_service_pb.js';
 import { type SigningKey, signCommand } from '../../identity/sign.js';
 import { commandHeader } from '../client/admin-session.js';
 import { readBasis } from '../client/current-revisions.js';
+import type { Fields } from '../client/message-fields.js';
+import { recordAfter } from '../client/mutation-kinds.js';
+import { type CurrentRecord, schemaOf, type Target } from '../client/record-kinds.js';
+import { OutcomeUnknown } from '../client/send-exactly.js';
 import type { Channel } from '../client/service-client.js';
 import { SuretyError } from '../client/surety-error.js';
 import { EXIT_FAILED, UsageError } from '../failure.js';
 import { CONNECTION_OPTIONS, type Connection, openConnection } from './connection.js';
-import { OutcomeUnknown } from '../client/send-exactly.js';
 import { executeExactly } from './execute-exactly.js';
 import { type FlagValues, parseOptionsOf } from './field-flags.js';
 import { readFile } from './field-value.js';
-import type { Fields } from '../client/message-fields.js';
-import { recordAfter } from '../client/mutation-kinds.js';
-import { type CurrentRecord, schemaOf, type Target } from '../client/record-kinds.js';
 import { breakerLines } from './show-breaker.js';
-import { changeLines, headerLines, resultLines, targetName } from './show-command.js';
+import { changeLines, headerLines, kindName, resultLines, targetName } from './show-command.js';
 import { buildMutation, type GivenMutation, type MutationCommand } from './subcommands.js';
 import type { Terminal } from './terminal.js';
 
@@ -132,7 +132,7 @@ async function prepare(
       : { json: told.json.trimStart().startsWith('{') ? told.json : readFile('--json', told.json) };
   const basis = await readBasis(channel, domainId, buildMutation(command, given));
   const { me, target, before } = basis;
-  if (target.id === '') throw new UsageError(`${command.name}: the ${target.kind} is not named`);
+  if (target.id === '') throw new UsageError(`${command.name}: the ${kindName(target)} is not named`);
   const mutation = buildMutation(command, given, before?.message);
   return { header: commandHeader(me, domainId, told.reason, basis), mutation, target, before, me };
 }

@@ -1,8 +1,8 @@
 import { type DescMessage, type Message, toJson } from '@bufbuild/protobuf';
 import { TimestampSchema } from '@bufbuild/protobuf/wkt';
 import type { CommandHeader, CommandResult } from '../../gen/surety/authority/v1/command_pb.js';
-import { flatFields } from './flat-fields.js';
 import type { Target } from '../client/record-kinds.js';
+import { flatFields } from './flat-fields.js';
 import { columns, printable } from './terminal.js';
 
 /** The header of a command, as lines. */
@@ -47,9 +47,14 @@ export function changeLines(
   );
 }
 
+/** A kind of record as the commands call it, for example `gate-shape`. */
+export function kindName({ kind }: Pick<Target, 'kind'>): string {
+  return kind.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
 /** A record in words. */
 export function targetName({ kind, id }: Target): string {
-  return `${kind} ${printable(id)}`.trimEnd();
+  return `${kindName({ kind })} ${printable(id)}`.trimEnd();
 }
 
 /** What a command did, as lines. */

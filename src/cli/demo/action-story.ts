@@ -122,7 +122,7 @@ async function left(
     const said = failureReason === FailureReason.WORKER ? detail : FailureReason[failureReason];
     return { actionId, state: 'FAILED', reason: said };
   };
-  const name = 'An auditor reads what is left of it, and why';
+  const name = 'An auditor reads its dead letter: what the service found, or the detail that the worker gave';
   const { reason } = await timeline.step({ name, actor: AUDITOR, rpc: 'ListDeadLetters', actionId }, read, {
     outcome: 'ok',
     state: 'FAILED',
@@ -201,7 +201,7 @@ const NAMES: Readonly<Partial<Record<StepName, string>>> = {
   AddReceipt: 'What the provider says on being asked again is the witness',
   VerifyAction: 'Receipts witness it',
   CompleteAction: 'It is done',
-  FailAction: 'It fails, with its reason',
+  FailAction: "It gives it up: that is a worker's failure, and why is its detail",
 };
 
 /** Has a worker do what there is to do, and tells each step; one more or less than must be is a surprise. */
