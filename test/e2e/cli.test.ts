@@ -136,7 +136,8 @@ describe('surety migrate and bootstrap', () => {
     const first = await runCommand(['bootstrap', ...operator], env);
     expect(first).toMatchObject({ code: 0, err: '', out: expect.stringContaining(OPERATOR) });
     const second = await runCommand(['bootstrap', ...operator], env);
-    expect(second).toEqual({ code: 1, out: '', err: 'surety bootstrap: ALREADY_BOOTSTRAPPED\n' });
+    const known = 'surety bootstrap: ALREADY_BOOTSTRAPPED: The database has its first operator already.\n';
+    expect(second).toEqual({ code: 1, out: '', err: known });
     expect(await state()).toMatchObject({ audience: 'spiffe://surety.test/surety' });
   });
 });
