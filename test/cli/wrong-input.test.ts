@@ -120,12 +120,12 @@ describe('surety bootstrap', () => {
   });
 
   it('says in a sentence what a decision refuses', async () => {
-    vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const refused = new Refused(
       refusal('ALREADY_BOOTSTRAPPED', 'The database has its first operator already.'),
     );
     expect(reportFailure('bootstrap', refused)).toBe(1);
-    expect(process.stderr.write).toHaveBeenCalledWith(
+    expect(written).toHaveBeenCalledWith(
       'surety bootstrap: ALREADY_BOOTSTRAPPED: The database has its first operator already.\n',
     );
   });
