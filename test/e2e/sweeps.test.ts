@@ -108,16 +108,16 @@ describe('effects.md, Start before and Executor lost: what time alone moves', ()
     });
 
     test('past the expiry of its grant', async () => {
-      const grantId = await world.grant({ expireTime: await from(30_000) });
+      const grantId = await world.grant({ expireTime: await from(90_000) });
       const { effectId } = await world.reserve({ grantId });
-      await world.advance(30_000);
+      await world.advance(90_000);
       await expectExpired(effectId);
     });
 
     test('past the deadline of its event', async () => {
-      const eventId = await publishAs(world, HARNESS, { effectDeadlineTime: await from(30_000) });
+      const eventId = await publishAs(world, HARNESS, { effectDeadlineTime: await from(90_000) });
       const { effectId } = await world.reserve({ eventId });
-      await world.advance(30_000);
+      await world.advance(90_000);
       await expectExpired(effectId);
     });
 
@@ -227,7 +227,7 @@ describe('effects.md, Start before and Executor lost: what time alone moves', ()
 
   describe('a grant that ends after the start leaves nobody stuck', () => {
     const ENDINGS: [string, (grantId: string) => Promise<void>][] = [
-      ['expires', () => world.advance(30_000)],
+      ['expires', () => world.advance(90_000)],
       ['is revoked', (grantId) => put(world, { case: 'revokeGrant', value: { grantId } })],
       [
         'goes stale',
@@ -239,7 +239,7 @@ describe('effects.md, Start before and Executor lost: what time alone moves', ()
     ];
 
     test.each(ENDINGS)('it %s: the executor acknowledges, or a reconciler settles', async (_, end) => {
-      const grantId = await world.grant({ expireTime: await from(30_000) });
+      const grantId = await world.grant({ expireTime: await from(90_000) });
       const acknowledged = await world.effectIn(EXECUTING, executor, { grantId });
       const unknown = await world.effectIn(EXECUTING, executor, { grantId });
       await end(grantId);
