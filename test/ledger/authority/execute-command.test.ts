@@ -103,7 +103,7 @@ describe('authority.md, Signed commands', () => {
     const signed = command(world, paula, asAnna);
     expect(world.run(executeCommand, signed)).toMatchObject({ ok: true, reply: { duplicate: false } });
     const put = (over: Partial<OperatorRow>) =>
-      done(world, { kind: 'put_operator', ...operatorRow({ spiffeId: local }), ...over } as Mutation);
+      done(world, { kind: 'put_operator', ...operatorRow({ spiffeId: local }), ...over });
     put({ signingKeyThumbprint: 'new-key' });
     const before = world.log.length;
     expect(world.run(executeCommand, signed)).toMatchObject({ ok: true, reply: { duplicate: true } });
