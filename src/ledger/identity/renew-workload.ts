@@ -28,7 +28,7 @@ export interface RenewedWorkload {
 
 /**
  * `WorkloadService.RenewWorkload` (identity.md, Renew): by the current key of a registration that allows it, over the
- * caller's own connection, and never beyond the time that an operator set.
+ * caller's own connection, never beyond the time that an operator set, and never off the binding to a certificate.
  */
 export const renewWorkload: Decision<RenewWorkload, RenewedWorkload> = {
   kind: 'renew_workload',
@@ -43,6 +43,7 @@ export const renewWorkload: Decision<RenewWorkload, RenewedWorkload> = {
       throw new Refused(refusal('PROOF_SIGNATURE_INVALID', message, { metadata: { rule: 'key' } }));
     }
     requireSelfRenewable(draft, row, proved);
+    requireBindingKept(row, proved);
     countSafetyCall(draft, undefined);
     const renewed = renewRegistration(draft, row, proved);
     appendVersion(draft, renewed, {
@@ -83,5 +84,15 @@ function requireSelfRenewable(draft: Draft, row: RegistrationRow, proved: Proved
   if (proved.expiresAt > row.renewableUntil) throw possessionInvalid('expire_time');
   if (proved.renewableUntil !== null && proved.renewableUntil > row.renewableUntil) {
     throw possessionInvalid('renewable_until_time');
+  }
+}
+
+/**
+ * One certificate may follow another, but that it is one and no other was decided by who registered it: whoever has the
+ * key alone could else use it over any certificate of the name. Only an operator takes that off.
+ */
+function requireBindingKept(row: RegistrationRow, proved: ProvedRegistration): void {
+  if (row.certificateBinding === 'certificate' && proved.certificateBinding !== 'certificate') {
+    throw possessionInvalid('certificate_binding');
   }
 }

@@ -220,6 +220,21 @@ describe('a workload that renews itself', () => {
     expect(byItself(third, { key: 'key-2' })).toBe('done');
   });
 
+  it('binds itself to a certificate, and never takes that off: an operator does', () => {
+    const binding = { certificateBinding: 'certificate', certificateDigest: sha256('leaf') } as const;
+    expect(byItself(next(binding))).toBe('done');
+    const third = next({ credentialEpoch: 3n });
+    expect(byItself(third, { key: 'key-2' })).toBe('POSSESSION_INVALID certificate_binding');
+    expect(world.find('registrations')).toMatchObject({ credentialEpoch: 2n, ...binding });
+    expect(byOperator(third)).toBe('done');
+    expect(world.find('registrations')).toMatchObject({
+      credentialEpoch: 3n,
+      certificateBinding: 'spiffe_id',
+      certificateDigest: null,
+    });
+    expect(byItself(next({ credentialEpoch: 4n }), { key: 'key-2' })).toBe('done');
+  });
+
   it('only where its registration allows it, and until then', () => {
     expect(byItself(next({ renewableUntil: RENEWABLE_UNTIL + 1n }))).toBe(
       'POSSESSION_INVALID renewable_until_time',

@@ -287,7 +287,8 @@ export const WhoAmIResponseSchema: GenMessage<WhoAmIResponse> = /*@__PURE__*/
  */
 export const WorkloadService: GenService<{
   /**
-   * Renews the caller's own registration. After a lost answer repeat it exactly: it answers `duplicate`.
+   * Renews the caller's own registration. Session, process, key and certificate may change, and it may bind itself to a
+   * certificate; only an operator takes that binding off. After a lost answer repeat it exactly: it answers `duplicate`.
    *
    * @generated from rpc surety.identity.v1.WorkloadService.RenewWorkload
    */
