@@ -119,7 +119,8 @@ async function verifyChain(tools: ReaderTools, request: VerifyChainRequest, cont
     }
     findings.push(...(await stepGaps(tools, domainId, verifier.takeOpenSteps(), start.seq)));
     findings.splice(MAX_FINDINGS);
-    exhausted = rows.length < limit || verifier.lastSeq >= end;
+    // Where the entry at the end is missing, only what was appended meanwhile tells that the end was reached.
+    exhausted = rows.length < limit || verifier.lastSeq >= end || rows.some((row) => row.seq > end);
   }
   if (exhausted) findings.push(...verifier.finish(head));
   return {

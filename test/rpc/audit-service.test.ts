@@ -282,6 +282,32 @@ describe('VerifyChain', () => {
     expect(await headSeq()).toBeGreaterThan(head);
   });
 
+  test('names a last entry that is missing though others were appended meanwhile', async () => {
+    const head = await headSeq();
+    const tools = toolsOf(replica);
+    let pages = 0;
+    const reader: HandlerTools['reader'] = {
+      gather: (domainId, reads) => tools.reader.gather(domainId, reads),
+      query: async <Row extends object>(name: string, parameters: readonly QueryParameter[]) => {
+        if (name === 'audit_page') pages += 1;
+        // It never ended: each page was as full as the one before, with nothing in it to verify.
+        if (pages > 3) throw new Error('read without an end');
+        const rows = await tools.reader.query<Row>(name, parameters);
+        // What was read before the last one was appended: the one before it was the last, and is gone.
+        const former = { seq: head - 1n, lastSeq: head - 2n };
+        return name === 'audit_head' ? rows.map((row) => ({ ...row, ...former })) : rows;
+      },
+    };
+    const former = handlersOf(AuditService, auditService({ ...tools, reader }, positions));
+    const drop = 'DELETE FROM audit_entries WHERE domain_id = $1 AND seq = $2';
+    const request = create(VerifyChainRequestSchema, { domainId: DOMAIN, maxEntries: Number(head - 1n) });
+    const answer = await tampered(drop, [DOMAIN, head - 1n], async () =>
+      former.verifyChain(request, auditor()),
+    );
+    expect(answer).toMatchObject({ verified: false, complete: true, lastSeq: head - 2n });
+    expect(answer.findings).toMatchObject([{ seq: head - 1n, finding: 'MISSING' }]);
+  });
+
   test('gives up when its caller is gone', async () => {
     const request = create(VerifyChainRequestSchema, { domainId: DOMAIN });
     const gone = contextOf(AUDITOR, 'auditor', { signal: AbortSignal.abort() });
