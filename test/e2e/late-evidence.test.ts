@@ -46,6 +46,14 @@ async function notKept(target: Target, reason: string, wish: Wish, session = exe
   expect(await rig.traces()).toEqual(traces);
 }
 
+/** As many pieces that say the same as are kept. */
+async function sayOften(target: Target, to: EffectState): Promise<void> {
+  for (let piece = 1; piece <= 7; piece += 1) {
+    const error = await acknowledge(target, { to, ...receipt(`${piece}-of-${target.effectId}`) });
+    expect(error.metadata['late_evidence']).toBe('kept');
+  }
+}
+
 describe('on UNKNOWN', () => {
   test('it is verified, kept, audited and refused; the state does not change', async () => {
     const target = await rig.unknown(executor);
@@ -111,15 +119,17 @@ describe('on UNKNOWN', () => {
     });
   });
 
-  test('eight pieces are kept, and no ninth', async () => {
+  test('eight pieces are kept, the last of them only if it says something else, and no ninth', async () => {
     const target = await rig.unknown(executor);
-    for (let piece = 1; piece <= 8; piece += 1) {
-      const error = await acknowledge(target, receipt(`${piece}-of-${target.effectId}`));
-      expect(error.metadata['late_evidence']).toBe('kept');
-    }
+    await sayOften(target, SUCCEEDED);
+    expect(await executor.look(target.effectId)).toMatchObject({ lateEvidenceCount: 7, step: 10n });
+    const reason = 'EFFECT_MUST_RECONCILE';
+    await notKept(target, reason, receipt(`8-of-${target.effectId}`));
+    const error = await acknowledge(target, { to: FAILED, ...receipt(`8-of-${target.effectId}`) });
+    expect(error.metadata['late_evidence']).toBe('kept');
     expect(await executor.look(target.effectId)).toMatchObject({ lateEvidenceCount: 8, step: 11n });
-    await notKept(target, 'EFFECT_MUST_RECONCILE', receipt(`9-of-${target.effectId}`));
-    const again = await acknowledge(target, receipt(`8-of-${target.effectId}`));
+    await notKept(target, reason, { to: CANCELLED, ...receipt(`9-of-${target.effectId}`) });
+    const again = await acknowledge(target, receipt(`7-of-${target.effectId}`));
     expect(again.metadata['late_evidence']).toBe('kept');
   });
 
@@ -297,6 +307,23 @@ describe('a contradiction', () => {
       if (reserved.status === 'rejected')
         expect(reserved.reason).toMatchObject({ reason: 'EFFECT_KEY_BUSY' });
     }
+  });
+
+  test.each(['before', 'after'])('is heard however much was said %s the settlement', async (when) => {
+    const target = when === 'before' ? await rig.unknown(executor) : await settled(FAILED);
+    await sayOften(target, FAILED);
+    if (when === 'before') {
+      await rig.move(SETTLED);
+      await rig.done('reconcile', reconciler, target, { to: FAILED });
+    }
+    await notKept(target, 'EFFECT_STATE_CONFLICT', { to: FAILED, ...receipt(`8-of-${target.effectId}`) });
+    expect(await executor.look(target.effectId)).toMatchObject({ disputed: false, holdsKey: false });
+    expect((await acknowledge(target)).metadata['late_evidence']).toBe('kept');
+    expect(await executor.look(target.effectId)).toMatchObject({
+      disputed: true,
+      holdsKey: true,
+      lateEvidenceCount: 8,
+    });
   });
 
   test('of a success that it denies: disputed, and the key stays', async () => {

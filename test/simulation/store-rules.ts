@@ -107,6 +107,7 @@ function checkEffect(
     !after.holdsKey || after.disputed || live || after.state === 'SUCCEEDED',
     'what was not done frees its key',
   );
+  must(live || after.disputed || after.lateEvidenceCount < 8, 'the last place is for a contradiction');
   if (after.holdsKey) checkHolder(store, after, batch);
 }
 

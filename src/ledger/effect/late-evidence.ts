@@ -32,7 +32,7 @@ export function recordLateEvidence(
   });
   if (!concerns(at) || !verifies(draft, at)) return refuse(kept('not_kept'));
   if (isKeptAlready(draft, at)) return refuse(kept('kept'));
-  if (effect.lateEvidenceCount >= MAX_LATE_EVIDENCE) return refuse(kept('not_kept'));
+  if (!hasPlace(draft, at)) return refuse(kept('not_kept'));
 
   const contradicts = isTerminal(effect.state) && command.proof.statement.toState !== effect.state;
   const disputed = effect.disputed || contradicts;
@@ -91,6 +91,20 @@ function isKeptAlready(draft: Draft, { command, effect }: TransitionCase): boole
         receipt.toState === command.proof.statement.toState &&
         sameDigest(receipt.evidenceDigest, command.evidence.digest),
     );
+}
+
+/**
+ * The last place is for what says another state than the settlement, or, while there is none, than all that was kept: so
+ * a contradiction is never left out for what was said before it, and where all places are taken there is one.
+ */
+function hasPlace(draft: Draft, { command, effect }: TransitionCase): boolean {
+  if (effect.lateEvidenceCount < MAX_LATE_EVIDENCE - 1) return true;
+  if (effect.lateEvidenceCount >= MAX_LATE_EVIDENCE) return false;
+  const { toState } = command.proof.statement;
+  if (isTerminal(effect.state)) return toState !== effect.state;
+  return !draft
+    .find('transitionsOfEffect', effect.effectId)
+    .some((receipt) => receipt.late && receipt.toState === toState);
 }
 
 function isKeyFree(draft: Draft, { effect }: TransitionCase): boolean {

@@ -17,5 +17,5 @@ export const NONCE_KEEP: Micros = 360n * SECOND;
 /** How far an evidence's time may lie before the step that it follows, and after the store's clock (Transitions 7). */
 export const EVIDENCE_SLACK: Micros = 60n * SECOND;
 
-/** So many pieces of late evidence are kept per effect (effects.md, Late evidence). */
+/** So many pieces of late evidence are kept per effect, the last only if it contradicts (effects.md, Late evidence). */
 export const MAX_LATE_EVIDENCE = 8;

@@ -233,7 +233,8 @@ export type Effect = Message<"surety.effect.v1.Effect"> & {
   disputed: boolean;
 
   /**
-   * How many pieces of late evidence are kept, at most 8.
+   * How many pieces of late evidence are kept, at most 8; the last place is for one that contradicts the settlement, or,
+   * while the state is UNKNOWN, all that are kept.
    *
    * @generated from field: int32 late_evidence_count = 31;
    */
