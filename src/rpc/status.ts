@@ -173,15 +173,22 @@ export const STATUS_DETAILS_KEY = 'grpc-status-details-bin';
 const MAX_MESSAGE_OCTETS = 512;
 
 /** A refusal as `google.rpc.Status`: its code, its message and at most 4 KiB of details, ErrorInfo first. */
-export function statusOf(refused: Refusal): Status {
-  const code = CODES[refused.reason];
+export function statusOf(refused: Refusal, code: Code = CODES[refused.reason]): Status {
   const message = shorten(wellFormed(refused.message), MAX_MESSAGE_OCTETS);
   return create(StatusSchema, { code, message, details: fitDetails(message, errorDetails(refused, code)) });
 }
 
-/** A refusal as what grpc-js sends; `trailers` are sent beside it. */
-export function grpcStatus(refused: Refusal, trailers: Readonly<Record<string, string>> = {}): StatusObject {
-  const status = statusOf(refused);
+/**
+ * A refusal as what grpc-js sends; `trailers` are sent beside it.
+ *
+ * @param code the reason's own unless gRPC prescribes another for the case
+ */
+export function grpcStatus(
+  refused: Refusal,
+  trailers: Readonly<Record<string, string>> = {},
+  code?: Code,
+): StatusObject {
+  const status = statusOf(refused, code);
   const metadata = new Metadata();
   for (const [key, value] of Object.entries(trailers)) metadata.set(key, value);
   metadata.set(STATUS_DETAILS_KEY, Buffer.from(toBinary(StatusSchema, status)));

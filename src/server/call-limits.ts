@@ -1,11 +1,12 @@
 import { constants } from 'node:http2';
-import { type ServerInterceptingCallInterface, type ServerInterceptor, status } from '@grpc/grpc-js';
+import type { ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
 import {
   type CallListener,
   type CallStatus,
   ForwardingCall,
   ForwardingListener,
 } from '../rpc/interceptors/forwarding-call.js';
+import { ceilingReached, explainStatuses, requestNotSent, SECOND_MESSAGE } from './explain-status.js';
 import { type CallInternals, internalsOf } from './grpc-internals.js';
 import { DEADLINE_CEILING_MS, REQUEST_TIMEOUT_MS } from './limits.js';
 
@@ -27,6 +28,7 @@ export interface CallTimeouts {
  *   takes a second message, so a second one ends the call before anything is decompressed.
  * - A call that was answered before its request had ended would hold its place among the connection's streams
  *   for as long as the client likes; it is reset as HTTP/2 provides (RFC 9113, 8.1).
+ * - What grpc-js refuses by itself gets a reason, as every refusal has one (explain-status.ts).
  * - grpc-js sends the status of a unary call when its reply has been written: two encryptions and two system calls, and
  *   a turn of the event loop between them. Here the status follows at once, and both leave together.
  */
@@ -35,7 +37,10 @@ export function callLimits(
 ): ServerInterceptor {
   return (method, call) => {
     const internals = internalsOf(call);
-    if (internals !== undefined && !method.requestStream) allowOneMessage(internals);
+    if (internals !== undefined) {
+      explainStatuses(internals);
+      if (!method.requestStream) allowOneMessage(internals);
+    }
     return new LimitedCall(call, internals, {
       requestTimeoutMs: method.requestStream ? undefined : timeouts.requestTimeoutMs,
       ceilingMs: method.responseStream ? undefined : Date.now() + timeouts.deadlineCeilingMs,
@@ -50,7 +55,7 @@ function allowOneMessage({ decoder }: CallInternals): void {
   decoder.write = (data) => {
     const messages = write(data);
     received += messages.length;
-    if (received > 1) throw new Error('more than one request message');
+    if (received > 1) throw new Error(SECOND_MESSAGE);
     return messages;
   };
 }
@@ -122,7 +127,7 @@ class LimitedCall extends ForwardingCall {
   /** The time for the request is over. */
   requestTimeUp(): void {
     if (this.#requestEnded) this.#waitForCeiling();
-    else this.giveUp('the request was not sent in time');
+    else this.giveUp(requestNotSent());
   }
 
   /** Also at the end of every call, those included that grpc-js answers by itself (a message too large). */
@@ -131,9 +136,9 @@ class LimitedCall extends ForwardingCall {
     if (!this.#requestEnded) resetSoon(this.#internals);
   }
 
-  giveUp(details: string): void {
+  giveUp(sent: CallStatus): void {
     clearTimeout(this.#timer);
-    this.inner.sendStatus({ code: status.DEADLINE_EXCEEDED, details });
+    this.inner.sendStatus(sent);
   }
 
   #waitForCeiling(): void {
@@ -167,7 +172,7 @@ function requestIsLate(call: LimitedCall): void {
 }
 
 function callIsLate(call: LimitedCall): void {
-  call.giveUp('no call may take this long');
+  call.giveUp(ceilingReached());
 }
 
 function nothing(): void {}

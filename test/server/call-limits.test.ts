@@ -48,7 +48,10 @@ describe('what one call may cost', () => {
     await start({ ...NEVER, requestTimeoutMs: 150 });
     const started = performance.now();
     const outcome = await raw.send('Size', frame(Buffer.alloc(100)).subarray(0, 50), {}, false);
-    expect(outcome).toEqual({ code: 'DEADLINE_EXCEEDED', text: 'the request was not sent in time' });
+    expect(outcome).toEqual({
+      code: 'DEADLINE_EXCEEDED',
+      text: 'The request was not sent in time; nothing was done.',
+    });
     expect(performance.now() - started).toBeGreaterThan(140);
   });
 
@@ -57,7 +60,7 @@ describe('what one call may cost', () => {
     const caller = new Caller(harness, harness.authorities.acme.leaf(CALLER_ID));
     expect(await caller.call('Hang')).toEqual({
       code: 'DEADLINE_EXCEEDED',
-      text: 'no call may take this long',
+      text: 'No call may take this long; it is not known whether it was done.',
     });
     expect(deadlines[0]).toBeLessThanOrEqual(Date.now());
     caller.close();
@@ -80,7 +83,7 @@ describe('what one call may cost', () => {
     const two = Buffer.concat([frame(Buffer.alloc(3)), frame(Buffer.alloc(3))]);
     expect(await raw.send('Size', two)).toEqual({
       code: 'RESOURCE_EXHAUSTED',
-      text: 'more than one request message',
+      text: 'The request is more than one message.',
     });
   });
 

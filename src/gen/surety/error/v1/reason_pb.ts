@@ -24,7 +24,8 @@ export enum Reason {
   UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT. A field breaks a rule. Details: BadRequest with every violation, by field path.
+   * INVALID_ARGUMENT. A field breaks a rule. Details: BadRequest with every violation, by field path. Where the message as a
+   * whole cannot be taken, the path is empty and the code the one of gRPC: RESOURCE_EXHAUSTED, UNIMPLEMENTED or INTERNAL.
    *
    * @generated from enum value: REASON_FIELD_INVALID = 1;
    */
@@ -869,7 +870,8 @@ export enum Reason {
   STORE_UNAVAILABLE = 220,
 
   /**
-   * UNAVAILABLE. It is not known whether it was done; repeat the exact call to learn. Details: RetryInfo.
+   * UNAVAILABLE, or DEADLINE_EXCEEDED where a deadline ended the call. It is not known whether it was done; repeat the exact
+   * call to learn. Details: RetryInfo.
    *
    * @generated from enum value: REASON_OUTCOME_UNKNOWN = 221;
    */
