@@ -1,3 +1,4 @@
+import { durationMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { WorkloadSession } from '../../src/cli/client/workload-session.js';
 import { DEMO_AUTHORITY_SYSTEM, DEMO_SINK } from '../../src/cli/demo/set-up-domain.js';
@@ -62,6 +63,34 @@ describe('when may it be sent: a negative settlement waits until no send can sti
   test('SUCCEEDED need not wait', async () => {
     const target = await rig.unknown(executor);
     expect(await rig.done('reconcile', reconciler, target)).toMatchObject({ state: SUCCEEDED });
+  });
+
+  test('a repeat of the start is told what is left of the window, and the settlement never finds it open', async () => {
+    const target = await rig.prepared();
+    const { effectId, evidence, proof } = rig.request('start', executor, target);
+    const effects = executor.channel.service(EffectService);
+    const start = async () => {
+      const { result, sendWindow } = await effects.startExecution({ effectId, evidence, proof });
+      const { duplicate, state } = result ?? {};
+      return { duplicate, state, left: sendWindow && durationMs(sendWindow) };
+    };
+    const state = EffectState.EXECUTING;
+    expect(await start()).toEqual({ duplicate: false, state, left: 60_000 });
+    expect(await start()).toEqual({ duplicate: true, state, left: 60_000 });
+    await rig.move(45n * SECOND);
+    expect(await start()).toEqual({ duplicate: true, state, left: 15_000 });
+    await rig.move(15n * SECOND - 1_000n);
+    expect(await start()).toEqual({ duplicate: true, state, left: 1 });
+    await rig.move(1_000n);
+    expect(await start()).toEqual({ duplicate: true, state, left: 0 });
+    await rig.move(30n * SECOND);
+    expect(await start()).toEqual({ duplicate: true, state, left: 0 });
+    // The effect itself shows the whole window.
+    expect(await executor.look(effectId)).toMatchObject({ sendWindow: { seconds: 60n, nanos: 0 } });
+    await rig.done('markUnknown', executor, target);
+    await tooEarly(target, FAILED, rig.now, 30_000);
+    await rig.move(30n * SECOND);
+    expect(await rig.done('reconcile', reconciler, target, { to: FAILED })).toMatchObject({ state: FAILED });
   });
 
   test('it counts from the start, also where the executor was lost much later', async () => {

@@ -104,9 +104,14 @@ describe('an effect on the wire', () => {
       auditLeaf: Uint8Array.from(ROW.stateLeaf),
       duplicate: true,
     });
-    expect(wireStart('acme.test', { effect: ROW, duplicate: false })).toMatchObject({
-      sendWindow: { seconds: 1n, nanos: 500_001_000 },
+    const start = { effect: ROW, duplicate: true };
+    expect(wireStart('acme.test', { ...start, sendWindow: 1_200_001n })).toMatchObject({
+      sendWindow: { seconds: 1n, nanos: 200_001_000 },
       executionDeadlineTime: { seconds: 1_000_000_901n, nanos: 0 },
+    });
+    // Nothing may be sent any more: told, not left out.
+    expect(wireStart('acme.test', { ...start, sendWindow: 0n })).toMatchObject({
+      sendWindow: { seconds: 0n, nanos: 0 },
     });
   });
 

@@ -2,7 +2,7 @@ import type { CommandBase } from '../decision.js';
 import type { GrantRow } from '../authority/records.js';
 import type { RegistrationRow } from '../identity/records.js';
 import type { ProvenanceRow } from '../provenance/records.js';
-import type { Caller, Digest, EffectState, WorkloadRole } from '../types.js';
+import type { Caller, Digest, EffectState, Micros, WorkloadRole } from '../types.js';
 import type { Evidence, EvidenceKind } from './evidence.js';
 import type { EffectRow } from './records.js';
 import type { StatementFields } from './statement.js';
@@ -33,6 +33,8 @@ export interface TransitionReply {
   readonly duplicate: boolean;
   /** The record of the output, of a terminal state that a workload reached. */
   readonly output?: ProvenanceRow | undefined;
+  /** Of a start: how long after this call, which may be a repeat, the request may be sent. */
+  readonly sendWindow?: Micros;
 }
 
 /** What tells the four transitions apart. */

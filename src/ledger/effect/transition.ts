@@ -9,7 +9,7 @@ import { type StepAudit, takeStep, type EffectChange } from './effect-step.js';
 import type { EvidenceKind } from './evidence.js';
 import { isLateEvidence, recordLateEvidence } from './late-evidence.js';
 import { putReceipt } from './receipt.js';
-import type { TombstoneRow } from './records.js';
+import type { EffectRow, TombstoneRow } from './records.js';
 import { checkedOutput } from './terminal-output.js';
 import { archivedRefusal } from './tombstone.js';
 import { attemptRefusal } from './rules/attempt.js';
@@ -25,6 +25,7 @@ import { startConditionRefusal } from './rules/start-conditions.js';
 import { timeWindowRefusal } from './rules/time-window.js';
 import { isVisibleToWorkload } from './rules/visible.js';
 import { workloadCurrencyRefusal } from './rules/workload-currency.js';
+import { sendWindowLeft } from './send-window.js';
 import type {
   TransitionCase,
   TransitionCommand,
@@ -114,7 +115,7 @@ function decide<K extends EvidenceKind>(
   // Rule 4.
   if (isExactDuplicate(at)) {
     const output = isTerminal(effect.state) ? checkedOutput(draft, at) : undefined;
-    return accept({ effect, duplicate: true, output });
+    return accept({ effect, duplicate: true, output, ...leaveToSend(kind, effect, now) });
   }
 
   // Rule 5.
@@ -134,7 +135,8 @@ function decide<K extends EvidenceKind>(
 
   // Rule 13; a start was counted when it was admitted.
   if (kind.rpc !== 'start') countSafetyCall(draft, harnessActor(effect.harnessId));
-  return accept({ ...step(draft, at, advance), duplicate: false });
+  const made = step(draft, at, advance);
+  return accept({ ...made, duplicate: false, ...leaveToSend(kind, made.effect, now) });
 }
 
 /** The peer is a caller of the domain, of the kind that the RPC is for, with a certificate that is still valid. */
@@ -181,6 +183,15 @@ function toStateRefusal({ kind, command }: TransitionCase): Refusal | undefined 
     : refusal('PROOF_BINDING_MISMATCH', 'The evidence and the proof name different states.', {
         metadata: { field: 'to_state' },
       });
+}
+
+/** A repeat of a start is told what is left: counted from it, the whole window would outlast a negative settlement. */
+function leaveToSend(
+  { rpc }: TransitionKind,
+  effect: EffectRow,
+  now: Micros,
+): Pick<TransitionReply, 'sendWindow'> {
+  return rpc === 'start' ? { sendWindow: sendWindowLeft(effect, now) } : {};
 }
 
 function step<K extends EvidenceKind>(

@@ -105,16 +105,16 @@ export function wireTransition(
   };
 }
 
-/** The reply to a start: until when the executor may send, and when it counts as lost. */
+/** The reply to a start, or to its repetition: how long the executor may send still, and when it counts as lost. */
 export function wireStart(
   domainId: string,
   reply: TransitionReply,
 ): MessageInitShape<typeof StartExecutionResponseSchema> {
-  const { sendWindow, lostAt } = reply.effect;
+  const { sendWindow, effect } = reply;
   return {
     result: wireTransition(domainId, reply),
-    ...(sendWindow === null ? {} : { sendWindow: microsToDuration(sendWindow) }),
-    ...time('executionDeadlineTime', lostAt),
+    ...(sendWindow === undefined ? {} : { sendWindow: microsToDuration(sendWindow) }),
+    ...time('executionDeadlineTime', effect.lostAt),
   };
 }
 

@@ -1,7 +1,8 @@
 import { type Refusal, refusal } from '../../refusal.js';
 import type { Draft } from '../../working-set.js';
 import type { ReconciliationEvidence } from '../evidence.js';
-import { DEFAULT_SEND_WINDOW, DEFAULT_SETTLE_TIME } from '../limits.js';
+import { DEFAULT_SETTLE_TIME } from '../limits.js';
+import { sendUntil } from '../send-window.js';
 import type { TransitionCase } from '../transition-command.js';
 
 /**
@@ -15,8 +16,7 @@ export function settleTimeRefusal(draft: Draft, at: TransitionCase): Refusal | u
   if (fields.terminalState === 'SUCCEEDED') return undefined;
   const { effect } = at;
   const settleTime = draft.get('sinks', effect.sink)?.settleTime ?? DEFAULT_SETTLE_TIME;
-  const start = effect.startedAt ?? effect.stateAt;
-  const settled = start + (effect.sendWindow ?? DEFAULT_SEND_WINDOW) + settleTime;
+  const settled = sendUntil(effect) + settleTime;
   if (fields.observedAt >= settled && draft.now >= settled) return undefined;
   const wait = settled > draft.now ? settled - draft.now : 1n;
   return refusal('RECONCILE_TOO_EARLY', 'A send may still come; ask the authority system again later.', {

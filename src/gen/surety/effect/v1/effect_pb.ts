@@ -262,7 +262,7 @@ export type Effect = Message<"surety.effect.v1.Effect"> & {
   outputReference?: RecordReference | undefined;
 
   /**
-   * How long after the call an executor may send.
+   * How long after its first StartExecution an executor may send: the whole window, whatever is left of it.
    *
    * @generated from field: google.protobuf.Duration send_window = 35;
    */

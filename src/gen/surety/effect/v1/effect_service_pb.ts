@@ -252,7 +252,9 @@ export type StartExecutionResponse = Message<"surety.effect.v1.StartExecutionRes
   result?: TransitionResult | undefined;
 
   /**
-   * How long after the moment of the call the request may be sent, on the caller's monotonic clock.
+   * How long the request may be sent, on the caller's monotonic clock, counted from the first call, from before it was sent: the
+   * sink's whole window to the call that started the effect, and what is left of it to a repeat, so that also who knows only of
+   * the repeat, and counts from that, sends nothing later. 0: send nothing any more.
    *
    * @generated from field: google.protobuf.Duration send_window = 2;
    */
@@ -1098,7 +1100,7 @@ export const EffectService: GenService<{
   /**
    * PREPARED to EXECUTING. Send the effect only after this answered EXECUTING to this very process, and within
    * `send_window` of the moment the first call was made. Repeating it exactly from the same process gives the stored result
-   * as `duplicate`; from a restarted process it is refused. It counts against the quota of the harness that reserved:
+   * as `duplicate`, with what is left of the window; from a restarted process it is refused. It counts against the quota of the harness that reserved:
    * QUOTA_EXHAUSTED, FAIRNESS_HOLD or CIRCUIT_OPEN, each with RetryInfo; the effect stays PREPARED then.
    *
    * @generated from rpc surety.effect.v1.EffectService.StartExecution
