@@ -220,4 +220,22 @@ describe('stored rows that contradict their digests are told, never shown', () =
     const changed = service.call('getDispatchView', MAILER, { actionId, leaseToken });
     await expect(changed).rejects.toThrow(Refused);
   });
+
+  test('an action that is gone, in a watch, when what stands before was told', async () => {
+    const [first, second, gone] = [await service.propose(), await service.propose(), await service.propose()];
+    const { events } = await service.call('listEvents', PLANNER, { actionId: first.actionId });
+    const afterPosition = (events[0]?.auditPosition ?? 0n) - 1n;
+    await service.tamper('DELETE FROM actions WHERE action_id = $1', [gone.actionId]);
+    const told: (string | undefined)[] = [];
+    const watching = async (): Promise<void> => {
+      const { signal } = new AbortController();
+      for await (const { event } of service.watch(OPERATOR, { afterPosition }, signal))
+        told.push(event?.actionId);
+    };
+    expect(await refusalOf(watching())).toMatchObject({
+      reason: 'DATA_CORRUPT',
+      metadata: { record: `action/${gone.actionId}`, position: expect.stringMatching(/^\d+$/) },
+    });
+    expect(told).toEqual([undefined, first.actionId, second.actionId]);
+  });
 });

@@ -262,17 +262,26 @@ test.each([
     /^audit_entry\/acme\.test\/\d+$/,
   ],
   ['an effect is removed', 'DELETE FROM effects WHERE effect_id = $1', /^effect\/eff_/],
-])('where %s it is named, and nothing passed over', async (_, sql, record) => {
-  const afterPosition = await head();
-  const { effectId } = await service.reserve();
-  await service.reserve();
-  await service.tamper(sql, [effectId]);
-  const watch = new Watch(OPERATOR, { afterPosition });
-  const refused = await refusalOf(watch.ended.then((end) => Promise.reject(new Refused(end as never))));
-  expect(refused.reason).toBe('DATA_CORRUPT');
-  expect(refused.metadata?.['record']).toMatch(record);
-  expect(watch.steps).toEqual([]);
-});
+])(
+  'where %s it is named when what stands before was told, and nothing passed over',
+  async (_, sql, record) => {
+    const afterPosition = await head();
+    const good = [await service.reserve(), await service.reserve()];
+    const { effectId, auditPosition } = await service.reserve();
+    const behind = await service.reserve();
+    await service.tamper(sql, [effectId]);
+    const watch = new Watch(OPERATOR, { afterPosition });
+    const refused = await refusalOf(watch.ended.then((end) => Promise.reject(new Refused(end as never))));
+    expect(refused.reason).toBe('DATA_CORRUPT');
+    expect(refused.metadata?.['record']).toMatch(record);
+    expect(refused.metadata?.['position']).toBe(String(auditPosition));
+    expect(watch.steps.map((step) => step.effectId)).toEqual(good.map((reserved) => reserved.effectId));
+    // Who has looked into it goes on behind it.
+    const resumed = new Watch(OPERATOR, { afterPosition: BigInt(refused.metadata?.['position'] ?? 0) });
+    await resumed.until(1);
+    expect(resumed.steps.map((step) => step.effectId)).toEqual([behind.effectId]);
+  },
+);
 
 test('a reader that takes nothing costs one page, however much is written meanwhile', async () => {
   const grant = await seedGrant(service.world);

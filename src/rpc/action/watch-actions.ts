@@ -8,7 +8,7 @@ import { Refused } from '../../ledger/run-decision.js';
 import type { Reader } from '../../store/reader.js';
 import type { CallContext, HandlerTools } from '../handler.js';
 import { Violations } from '../validate.js';
-import { followLog, type LogPage } from '../watch/follow-log.js';
+import { followLog, type LogPage, messagesUpToFault } from '../watch/follow-log.js';
 import type { PositionPoller } from '../watch/position-poller.js';
 import { readViewerFilter, type ViewerFilter } from './action-viewer.js';
 import { MAX_NAME_OCTETS, MAX_POSITION } from './read-fields.js';
@@ -86,25 +86,36 @@ async function readPage(
     watched,
     caller.spiffeId,
   ]);
-  const entries = rows.flatMap((row) => watchedEntry(row, caller.spiffeId));
+  const watchedRows = rows.filter(isWatched);
   // Most pages of a busy domain hold nothing for a watcher of one action: nobody is asked who it is for that.
-  const filter = entries.length === 0 ? undefined : await readViewerFilter(reader, context);
-  const listed = entries.filter(({ place }) => filter !== undefined && isListed(filter, place));
+  const filter = watchedRows.length === 0 ? undefined : await readViewerFilter(reader, context);
+  const told = messagesUpToFault(watchedRows, (watchedRow) => {
+    const { row, place } = watchedEntry(watchedRow, caller.spiffeId);
+    if (filter === undefined || !isListed(filter, place)) return undefined;
+    return { position: row.seq, event: wireEvent(domainId, row) };
+  });
   return {
-    messages: listed.map(({ row }) => ({ position: row.seq, event: wireEvent(domainId, row) })),
+    ...told,
     position: rows.at(-1)?.seq ?? after,
     more: rows.length === PAGE_SIZE,
   };
 }
 
-function watchedEntry(row: WatchRow, spiffeId: string): WatchedEntry[] {
+type ActionRow = WatchRow & { readonly actionId: string; readonly eventNumber: bigint };
+
+/** Whether it is about a watched action, or about one that is missing. */
+function isWatched(row: WatchRow): row is ActionRow {
+  if (row.actionId === null || row.eventNumber === null) return false;
+  return row.source === null || row.type === null || (row.entry !== null && row.leafHash !== null);
+}
+
+function watchedEntry(row: ActionRow, spiffeId: string): WatchedEntry {
   const { seq, actionId, eventNumber, entry, leafHash, source, type } = row;
-  if (actionId === null || eventNumber === null) return [];
   // Without the action nobody can say who may see the event, and it must not be left out.
-  if (source === null || type === null) throw actionMissing(actionId);
-  if (entry === null || leafHash === null) return [];
+  const exists = source !== null && type !== null && entry !== null && leafHash !== null;
+  if (!exists) throw actionMissing(actionId, seq);
   const party = row.held || row.proposerSpiffeId === spiffeId;
-  return [{ row: { seq, entry, leafHash, actionId, eventNumber }, place: { source, type, party } }];
+  return { row: { seq, entry, leafHash, actionId, eventNumber }, place: { source, type, party } };
 }
 
 function isListed({ party, sources, types }: ViewerFilter, place: Place): boolean {
@@ -112,10 +123,10 @@ function isListed({ party, sources, types }: ViewerFilter, place: Place): boolea
   return (sources?.includes(place.source) ?? true) && (types?.includes(place.type) ?? true);
 }
 
-function actionMissing(actionId: string): Refused {
+function actionMissing(actionId: string, seq: bigint): Refused {
   return new Refused(
     refusal('DATA_CORRUPT', 'An action that the log tells of is missing.', {
-      metadata: { record: `action/${actionId}` },
+      metadata: { record: `action/${actionId}`, position: String(seq) },
     }),
   );
 }

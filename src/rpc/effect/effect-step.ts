@@ -51,7 +51,7 @@ export function wireStep(domainId: string, row: EntryRow): StepInit & { readonly
 export function corruptEntry(domainId: string, seq: bigint): Refused {
   return new Refused(
     refusal('DATA_CORRUPT', "An entry of the domain's log is not what was written.", {
-      metadata: { record: `audit_entry/${domainId}/${seq}` },
+      metadata: { record: `audit_entry/${domainId}/${seq}`, position: String(seq) },
     }),
   );
 }

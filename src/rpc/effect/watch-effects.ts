@@ -10,9 +10,9 @@ import { Refused } from '../../ledger/run-decision.js';
 import type { Reader } from '../../store/reader.js';
 import type { CallContext, HandlerTools } from '../handler.js';
 import { Violations } from '../validate.js';
-import { followLog, type LogPage } from '../watch/follow-log.js';
+import { followLog, type LogPage, messagesUpToFault } from '../watch/follow-log.js';
 import type { PositionPoller } from '../watch/position-poller.js';
-import { wireStep } from './effect-step.js';
+import { type EntryRow, wireStep } from './effect-step.js';
 import { isListed, readListScope } from './list-scope.js';
 import { MAX_POSITION, readViewer } from './read-request.js';
 
@@ -71,25 +71,34 @@ async function readPage(
 ): Promise<LogPage<StepMessage>> {
   const { domainId, asker, sink } = watch;
   const rows = await reader.query<WatchRow>('effect_entries_after', [domainId, after, PAGE_SIZE, sink]);
-  const entries = rows.flatMap(effectEntry);
+  const watched = rows.filter(isWatched);
   // Most pages hold nothing for a quiet sink: nobody is asked who the caller is for that.
-  const scope = entries.length === 0 ? undefined : await readListScope(reader, domainId, asker);
-  const listed = entries.filter(({ place }) => scope !== undefined && isListed(scope, place));
+  const scope = watched.length === 0 ? undefined : await readListScope(reader, domainId, asker);
+  const told = messagesUpToFault(watched, (watchedRow) => {
+    const { row, place } = effectEntry(watchedRow);
+    if (scope === undefined || !isListed(scope, place)) return undefined;
+    return { position: row.seq, step: wireStep(domainId, row) };
+  });
   return {
-    messages: listed.map(({ row }) => ({ position: row.seq, step: wireStep(domainId, row) })),
+    ...told,
     position: rows.at(-1)?.seq ?? after,
     more: rows.length === PAGE_SIZE,
   };
 }
 
-/** An entry about an effect at the watched sink, with what says who may see it. */
-function effectEntry(row: WatchRow) {
+type EffectRow = WatchRow & { readonly effectId: string };
+
+/** Whether it is about an effect at the watched sink, or about one that is missing. */
+function isWatched(row: WatchRow): row is EffectRow {
+  return row.effectId !== null && (row.sink === null || (row.entry !== null && row.leafHash !== null));
+}
+
+/** An entry about an effect, with what says who may see it. */
+function effectEntry(row: EffectRow): { readonly row: EntryRow; readonly place: EffectPlace } {
   const { seq, effectId, entry, leafHash, sink, eventId, grantId, harnessId } = row;
-  if (effectId === null) return [];
   // An effect lives or has a tombstone: without either nobody can say who may see the step, and it must not be left out.
   const exists = sink !== null && eventId !== null && grantId !== null && harnessId !== null;
-  if (!exists) throw effectMissing(effectId);
-  if (entry === null || leafHash === null) return [];
+  if (!exists || entry === null || leafHash === null) throw effectMissing(effectId, seq);
   const { executorRegistrationId, reconcilerRegistrationId } = row;
   const place: EffectPlace = {
     sink,
@@ -99,13 +108,13 @@ function effectEntry(row: WatchRow) {
     executorRegistrationId,
     reconcilerRegistrationId,
   };
-  return [{ row: { seq, effectId, entry, leafHash }, place }];
+  return { row: { seq, effectId, entry, leafHash }, place };
 }
 
-function effectMissing(effectId: string): Refused {
+function effectMissing(effectId: string, seq: bigint): Refused {
   return new Refused(
     refusal('DATA_CORRUPT', 'An effect that the log tells of is missing.', {
-      metadata: { record: `effect/${effectId}` },
+      metadata: { record: `effect/${effectId}`, position: String(seq) },
     }),
   );
 }

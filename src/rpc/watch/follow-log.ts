@@ -19,6 +19,31 @@ export interface LogPage<Message> {
   readonly position: bigint;
   /** Whether more entries may be there already. */
   readonly more: boolean;
+  /** What ends the watch once the messages were taken: the entry behind them cannot be told. */
+  readonly broken?: Refused | undefined;
+}
+
+/**
+ * What is told of a page's entries, in order, up to the first that cannot be: good steps are not withheld because of a bad
+ * one behind them, and nothing behind it is told as if it were not there.
+ *
+ * @param tell the message of an entry; throws `Refused` where it contradicts what is stored
+ */
+export function messagesUpToFault<Entry, Message>(
+  entries: readonly Entry[],
+  tell: (entry: Entry) => Message | undefined,
+): Pick<LogPage<Message>, 'messages' | 'broken'> {
+  const messages: Message[] = [];
+  for (const entry of entries) {
+    try {
+      const message = tell(entry);
+      if (message !== undefined) messages.push(message);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      return { messages, broken: error };
+    }
+  }
+  return { messages };
 }
 
 /** A log and one who watches it. */
@@ -65,6 +90,7 @@ export async function* followLog<Message>(options: FollowOptions<Message>): Asyn
       yield message;
       saidAt = performance.now();
     }
+    if (page.broken) throw page.broken;
     position = page.position;
     // Also where the log grows all the time and nothing of it is for this watcher.
     if (performance.now() - saidAt >= heartbeatMs) {

@@ -2051,7 +2051,7 @@ export const ActionService: GenService<{
   },
   /**
    * Events of the actions that the caller may see, from an audit position on, with heartbeats. Resume from the last position
-   * received.
+   * received. At an entry that contradicts what is stored it ends with DATA_CORRUPT, after all that stands before it.
    *
    * @generated from rpc surety.action.v1.ActionService.WatchActions
    */

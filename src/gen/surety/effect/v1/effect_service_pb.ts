@@ -1184,7 +1184,8 @@ export const EffectService: GenService<{
     output: typeof ListEffectsResponseSchema;
   },
   /**
-   * Changes of effects from an audit position on, with heartbeats. Resume from the last position received.
+   * Changes of effects from an audit position on, with heartbeats. Resume from the last position received. At an entry that
+   * contradicts what is stored it ends with DATA_CORRUPT, after all that stands before it.
    *
    * @generated from rpc surety.effect.v1.EffectService.WatchEffects
    */

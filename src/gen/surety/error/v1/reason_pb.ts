@@ -906,7 +906,8 @@ export enum Reason {
   CIRCUIT_OPEN = 225,
 
   /**
-   * DATA_LOSS. What is stored contradicts its digest. Metadata: `record`.
+   * DATA_LOSS. What is stored contradicts its digest. Metadata: `record`; `position` too where a watch or a history ends at an
+   * entry of the log: a watch resumes behind it with that position.
    *
    * @generated from enum value: REASON_DATA_CORRUPT = 240;
    */
