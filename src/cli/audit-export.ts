@@ -44,33 +44,31 @@ export interface ExportOptions {
  */
 export async function exportLog(options: ExportOptions): Promise<ExportSummary> {
   const { audit, domainId, write, part, pageSize = PAGE_SIZE } = options;
-  let lastSeq: bigint | undefined;
   let afterSeq = part?.archive.afterSeq ?? 0n;
   let chainHash: Uint8Array = part?.archive.afterChainHash ?? genesisHash(domainId);
   let entries = 0;
-  do {
-    const page = await audit.listEntries({ domainId, afterSeq, pageSize });
-    // Nothing is written of a log that may not be read.
-    if (lastSeq === undefined) {
-      await write(
-        encodeExportLine({
-          kind: 'header',
-          domainId,
-          ...(part === undefined ? {} : { archive: part.archive }),
-        }),
-      );
-      await part?.writeEffects();
-    }
-    lastSeq ??= page.headSeq;
+  let page = await audit.listEntries({ domainId, afterSeq, pageSize });
+  // Nothing is written of a log that may not be read.
+  await write(
+    encodeExportLine({ kind: 'header', domainId, ...(part === undefined ? {} : { archive: part.archive }) }),
+  );
+  if (part !== undefined) {
+    await part.writeEffects();
+    // Behind the effects: what they say stands in the log, late evidence of this moment too, stands in this part of it.
+    page = await audit.listEntries({ domainId, afterSeq, pageSize });
+  }
+  const lastSeq = page.headSeq;
+  // A page of large entries is shorter than asked for; one that is empty has nothing behind it.
+  while (page.entries.length > 0) {
     for (const entry of page.entries) {
       if (entry.seq > lastSeq) break;
       await write(encodeExportLine({ kind: 'entry', entry }));
       ({ seq: afterSeq, chainHash } = entry);
       entries += 1;
     }
-    // A page of large entries is shorter than asked for; one that is empty has nothing behind it.
-    if (page.entries.length === 0) break;
-  } while (afterSeq < lastSeq);
+    if (afterSeq >= lastSeq) break;
+    page = await audit.listEntries({ domainId, afterSeq, pageSize });
+  }
   await write(encodeExportLine({ kind: 'end', seq: lastSeq, chainHash }));
   return { domainId, entries, lastSeq, chainHash };
 }

@@ -10,6 +10,7 @@ import { encodeExportLine, parseExportLine } from '../../src/cli/audit-export-fo
 import { auditVerify, linesOf, verifyExport } from '../../src/cli/audit-verify.js';
 import { ListEntriesResponseSchema } from '../../src/gen/surety/audit/v1/audit_service_pb.js';
 import { auditCodec } from '../../src/lane/audit-codec.js';
+import { genesisHash } from '../../src/ledger/audit/chain.js';
 import type { AuditRow } from '../../src/ledger/audit/records.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import { Draft } from '../../src/ledger/working-set.js';
@@ -88,6 +89,25 @@ describe('an export of a log, verified offline (provenance-audit-replay.md, Audi
     const lines = await exported(rows.slice(0, 5), 3, rows.slice(5));
     expect(await findingsOf(lines)).toEqual([]);
     expect(lines).toHaveLength(7);
+  });
+
+  test('of an archive ends no earlier than what its effects say, which were written first', async () => {
+    const rows = makeRows(5);
+    const lines: string[] = [];
+    const archive = {
+      archiveNumber: 1n,
+      archiveId: 'archive-1',
+      afterSeq: 0n,
+      afterChainHash: genesisHash(FIXTURE_DOMAIN),
+    };
+    // Late evidence for one of them comes while they are read.
+    await exportLog({
+      audit: serviceWith(rows.slice(0, 3), rows.slice(3)),
+      domainId: FIXTURE_DOMAIN,
+      write: async (line) => void lines.push(line),
+      part: { archive, writeEffects: async () => {} },
+    });
+    expect(await verifyExport(each(lines))).toMatchObject({ lastSeq: 5n, findings: [] });
   });
 
   test('goes on where a page is shorter than asked for, because its entries are large', async () => {
