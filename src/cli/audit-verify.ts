@@ -2,7 +2,12 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { decodeEntry } from '../lane/decode-entry.js';
 import { genesisHash } from '../ledger/audit/chain.js';
-import { type ChainFinding, ChainVerifier, type FindingKind } from '../ledger/audit/verify-chain.js';
+import {
+  type ChainFinding,
+  ChainVerifier,
+  type FindingKind,
+  type OpenStep,
+} from '../ledger/audit/verify-chain.js';
 import { sameDigest } from '../ledger/encoding.js';
 import { isWholeRecord, parseArchivedRecord } from './archive/archived-record.js';
 import {
@@ -12,6 +17,7 @@ import {
   type ExportLine,
   parseExportLine,
 } from './audit-export-format.js';
+import { ChainHashes } from './chain-hashes.js';
 
 /**
  * An entry has a few KB at most, an archived effect with a receipt of every kind and all its late evidence some hundred; a
@@ -23,16 +29,16 @@ const MAX_FINDINGS = 1_000;
 
 /** Something that does not match in an export. */
 export interface ExportFinding {
-  /** In the file, from 1. */
+  /** In the file, from 1; 0: it is of no line, but of the file beside others. */
   readonly line: number;
   /** The position in the log, where the line has one. */
   readonly seq: bigint | undefined;
-  /** The effect, where the line is of an archived one. */
+  /** The effect, where it is about an archived one. */
   readonly effectId?: string;
   /**
    * What a `ChainFinding` says, or: it is no export, it is another domain's, it was cut off, it goes on behind its end; of
-   * an archive: a record does not hold together, or is not what the log says; it is not the file that the log names; it
-   * does not go on where the file before it ends.
+   * an archive: a record does not hold together, or is not what the log says; it is not the file that the log behind it
+   * names, or that log names none; the file behind it does not go on where it ends.
    */
   readonly finding:
     | FindingKind
@@ -61,34 +67,44 @@ export interface VerifyReport {
   readonly findings: readonly ExportFinding[];
 }
 
+/** What an archived effect says stands in the log at a position. */
+interface ClaimedEntry {
+  readonly effectId: string;
+  readonly leafHash: Uint8Array;
+}
+
 /** What is known from files that were read before: those that follow. */
 export interface Claims {
-  /** The leaves that archived effects say stand in the log, by position. */
-  readonly leaves: Map<bigint, Uint8Array>;
+  /** What archived effects say stands in the log, by position, as far as the entry there was not read. */
+  readonly entries: Map<bigint, ClaimedEntry>;
   /** The digests of archives' files that the log names, by the archive's id. */
   readonly files: Map<string, Uint8Array>;
+  /** Each effect's first step in the files that follow, where the one before it must stand before those. */
+  readonly openSteps: Map<string, OpenStep>;
 }
 
 export function noClaims(): Claims {
-  return { leaves: new Map(), files: new Map() };
+  return { entries: new Map(), files: new Map(), openSteps: new Map() };
 }
 
 /**
  * Verifies an export with nothing but its lines (provenance-audit-replay.md, Audit): changing, dropping, inserting or
  * reordering any entry is found. That a log was replaced as a whole, hashes and all, shows only beside another copy of its
- * last chain hash. Of an archive each effect is verified too, and where the entries that it brings are of this part of the
- * log, that they are the same.
+ * last chain hash. Of an archive each effect is verified too, and that the entries that it brings stand in this part of the
+ * log, but those that stand before it: they are left in the claims for the files before.
  *
  * @param lines without their line breaks
  * @param domainId whose log it must be; undefined: whose it says
  * @param claims of the files that follow this one; what this one says is added
+ * @param hashes takes the chain hashes of a whole log
  */
 export async function verifyExport(
   lines: AsyncIterable<string>,
   domainId?: string,
   claims: Claims = noClaims(),
+  hashes?: ChainHashes,
 ): Promise<VerifyReport> {
-  const check = new ExportCheck(domainId, claims);
+  const check = new ExportCheck(domainId, claims, hashes);
   for await (const text of lines) check.line(text);
   return check.report();
 }
@@ -98,8 +114,11 @@ export interface FileReport extends VerifyReport {
   readonly digest: Buffer;
 }
 
-/** Verifies one file as `verifyExport` does, and that it is the one that a later part of the log names. */
-export async function verifyFile(file: string, domainId?: string, claims = noClaims()): Promise<FileReport> {
+/** Verifies one file as `verifyExport` does. */
+export async function verifyFile(
+  file: string,
+  ...options: [domainId?: string, claims?: Claims, hashes?: ChainHashes]
+): Promise<FileReport> {
   const hash = createHash('sha256');
   const chunks = async function* (): AsyncGenerator<string> {
     const stream = createReadStream(file);
@@ -110,12 +129,8 @@ export async function verifyFile(file: string, domainId?: string, claims = noCla
     }
     yield decoder.decode();
   };
-  const report = await verifyExport(linesOf(chunks()), domainId, claims);
-  const digest = hash.digest();
-  const named = report.archive && claims.files.get(report.archive.archiveId);
-  const other: ExportFinding[] =
-    named && !sameDigest(named, digest) ? [{ line: 1, seq: undefined, finding: 'OTHER_FILE' }] : [];
-  return { ...report, digest, findings: [...report.findings, ...other] };
+  const report = await verifyExport(linesOf(chunks()), ...options);
+  return { ...report, digest: hash.digest() };
 }
 
 /**
@@ -133,15 +148,14 @@ export async function auditVerify(options: {
   const { files, domainId, print } = options;
   const claims = noClaims();
   const reports: { file: string; report: FileReport }[] = [];
+  let next: FollowingFile | undefined;
   // Last to first: what a file says of the log before it is known when that is read.
-  for (const file of [...files].reverse()) {
-    const report = await verifyFile(file, domainId ?? reports[0]?.report.domainId, claims);
-    const next = reports[0]?.report;
-    const broken = next !== undefined && !goesOn(report, next);
-    const findings: ExportFinding[] = broken
-      ? [...report.findings, { line: 0, seq: report.lastSeq, finding: 'NOT_CONTINUED' }]
-      : [...report.findings];
+  for (const [index, file] of [...files.entries()].reverse()) {
+    const hashes = index === 0 ? undefined : new ChainHashes();
+    const report = await verifyFile(file, domainId ?? next?.report.domainId, claims, hashes);
+    const findings = [...report.findings, ...(next === undefined ? [] : besides(report, next, claims))];
     reports.unshift({ file, report: { ...report, findings } });
+    next = { report, hashes };
   }
   for (const { file, report } of reports) printReport(report, files.length > 1 ? `${file}: ` : '', print);
   const found = reports.reduce((sum, { report }) => sum + report.findings.length, 0);
@@ -149,17 +163,45 @@ export async function auditVerify(options: {
   return found === 0 ? 0 : 1;
 }
 
-/** A whole log follows nothing. */
-function goesOn(before: VerifyReport, { archive }: VerifyReport): boolean {
-  if (archive === undefined) return true;
-  return archive.afterSeq === before.lastSeq && sameDigest(archive.afterChainHash, before.lastChainHash);
+/** The file behind another one. */
+interface FollowingFile {
+  readonly report: FileReport;
+  readonly hashes: ChainHashes | undefined;
+}
+
+/** What is wrong with a file beside those that follow it. */
+function besides(report: FileReport, next: FollowingFile, { files }: Claims): ExportFinding[] {
+  const { archive, digest, lastSeq } = report;
+  const findings: ExportFinding[] = [];
+  // Only behind the last archive may the log say nothing of it: an unnamed one before others is not what was archived.
+  if (archive && !sameDigest(files.get(archive.archiveId), digest)) {
+    findings.push({ line: 0, seq: undefined, finding: 'OTHER_FILE' });
+  }
+  if (!goesOn(report, next)) findings.push({ line: 0, seq: lastSeq, finding: 'NOT_CONTINUED' });
+  return findings;
+}
+
+/** An archive begins where the one before it ends; a whole log has what the file before it ends with. */
+function goesOn(before: VerifyReport, { report: { archive, lastSeq }, hashes }: FollowingFile): boolean {
+  if (archive === undefined) {
+    const there = before.lastSeq === 0n ? genesisHash(before.domainId ?? '') : hashes?.at(before.lastSeq);
+    return before.lastSeq <= lastSeq && sameDigest(there, before.lastChainHash);
+  }
+  return (
+    before.archive !== undefined &&
+    archive.afterSeq === before.lastSeq &&
+    sameDigest(archive.afterChainHash, before.lastChainHash)
+  );
 }
 
 function printReport(report: FileReport, prefix: string, print: (line: string) => void): void {
   for (const { line, seq, effectId, finding } of report.findings) {
-    const what =
-      effectId === undefined ? (seq === undefined ? undefined : `entry ${seq}`) : `effect ${effectId}`;
-    print(`${prefix}${what === undefined ? `line ${line}` : `${what} (line ${line})`}: ${finding}`);
+    const what = [
+      ...(effectId === undefined ? [] : [`effect ${effectId}`]),
+      ...(seq === undefined ? [] : [`entry ${seq}`]),
+    ].join(', ');
+    const where = line === 0 ? 'the file' : `line ${line}`;
+    print(`${prefix}${what === '' ? where : line === 0 ? what : `${what} (${where})`}: ${finding}`);
   }
   const hash = report.lastChainHash?.toString('hex') ?? 'none';
   const { archive, effects } = report;
@@ -184,6 +226,7 @@ class ExportCheck {
   constructor(
     private readonly expectedDomainId: string | undefined,
     private readonly claims: Claims,
+    private readonly hashes: ChainHashes | undefined,
   ) {}
 
   line(text: string): void {
@@ -201,6 +244,7 @@ class ExportCheck {
   report(): VerifyReport {
     if (this.number === 0) this.find('NO_EXPORT');
     else if (!this.ended) this.find('CUT_OFF', this.verifier?.lastSeq);
+    this.settleClaims();
     return {
       domainId: this.domainId,
       archive: this.archive,
@@ -240,10 +284,11 @@ class ExportCheck {
 
   private entry({ entry }: ExportEntry): void {
     this.found(this.verifier?.add(entry) ?? []);
-    // They went on before this part; the part where they stand says if they are right.
-    this.verifier?.takeOpenSteps();
-    const claimed = this.claims.leaves.get(entry.seq);
-    if (claimed && !sameDigest(claimed, entry.leafHash)) this.find('NOT_IN_LOG', entry.seq);
+    if (this.archive === undefined) this.hashes?.add(entry.seq, entry.chainHash);
+    const claimed = this.claims.entries.get(entry.seq);
+    if (claimed === undefined) return;
+    this.claims.entries.delete(entry.seq);
+    if (!sameDigest(claimed.leafHash, entry.leafHash)) this.find('NOT_IN_LOG', entry.seq);
   }
 
   private effect({ effectId, record, recordDigest }: ExportEffect): void {
@@ -257,16 +302,50 @@ class ExportCheck {
     ) {
       return this.find('RECORD_MISMATCH', undefined, effectId);
     }
-    for (const { seq, leafHash } of parsed.entries) this.claims.leaves.set(seq, leafHash);
+    for (const { seq, leafHash } of parsed.entries) {
+      const other = this.claims.entries.get(seq);
+      if (other === undefined) this.claims.entries.set(seq, { effectId, leafHash });
+      // One position holds one entry: one of them is not the log's, whichever.
+      else if (!sameDigest(other.leafHash, leafHash)) this.find('NOT_IN_LOG', seq, effectId);
+    }
+  }
+
+  /** At the file's end: what must have stood in it; what stands before it is for the file before. */
+  private settleClaims(): void {
+    const { entries, openSteps } = this.claims;
+    if (!this.ended || this.verifier === undefined) {
+      // What is missing in a file that was cut off is told by that.
+      entries.clear();
+      return openSteps.clear();
+    }
+    const { verifier } = this;
+    const after = this.archive?.afterSeq ?? 0n;
+    for (const [seq, { effectId }] of entries) {
+      if (after !== 0n && seq <= after) continue;
+      entries.delete(seq);
+      this.find('NOT_IN_LOG', seq, effectId, 0);
+    }
+    for (const { effectId, seq, missingStep } of openSteps.values()) {
+      const last = verifier.lastStepOf(effectId);
+      if (last === undefined && after !== 0n) continue;
+      openSteps.delete(effectId);
+      if (last !== missingStep) this.find('STEP_GAP', seq, undefined, 0);
+    }
+    for (const open of verifier.takeOpenSteps()) openSteps.set(open.effectId, open);
   }
 
   private found(findings: readonly ChainFinding[]): void {
     for (const { seq, finding } of findings) this.find(finding, seq);
   }
 
-  private find(finding: ExportFinding['finding'], seq?: bigint, effectId?: string): void {
+  private find(
+    finding: ExportFinding['finding'],
+    seq?: bigint,
+    effectId?: string,
+    line: number = this.number,
+  ): void {
     if (this.findings.length >= MAX_FINDINGS) return;
-    this.findings.push({ line: this.number, seq, finding, ...(effectId === undefined ? {} : { effectId }) });
+    this.findings.push({ line, seq, finding, ...(effectId === undefined ? {} : { effectId }) });
   }
 }
 

@@ -98,6 +98,8 @@ function isWholeRow(
   const [first, last] = [said[0], said.at(-1)];
   const inOrder = said.every(
     (one, i) =>
+      one.domainId === domainId &&
+      one.seq === entries[i]?.seq &&
       one.effectId === effect.effectId &&
       one.step === BigInt(i + 1) &&
       one.fence === effect.fence &&

@@ -4,6 +4,9 @@ import { EffectState as WireState, StateSource as WireSource } from '../../gen/s
 
 /** What an entry of the log says of an effect, as far as an archived record is held against it. */
 export interface EntryRecord {
+  /** Whose log it stands in, and where. */
+  readonly domainId: string;
+  readonly seq: bigint;
   readonly effectId: string;
   readonly step: bigint;
   readonly state: string | undefined;
@@ -31,11 +34,13 @@ export function decodeEntryRecord(entry: Uint8Array): EntryRecord | undefined {
   } catch {
     return undefined;
   }
-  const { effect } = decoded;
+  const { domainId, seq, effect } = decoded;
   if (!effect) return undefined;
   const { toState, source, outputSink, ...same } = effect;
   return {
     ...same,
+    domainId,
+    seq,
     state: WireState[toState],
     source: WireSource[source]?.toLowerCase(),
     sink: outputSink,

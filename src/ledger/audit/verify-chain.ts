@@ -157,6 +157,11 @@ export class ChainVerifier {
     return open;
   }
 
+  /** The last step of an effect that was fed; undefined where none was. */
+  lastStepOf(effectId: string): bigint | undefined {
+    return this.steps.get(effectId);
+  }
+
   private missingBefore(seq: bigint): ChainFinding[] {
     const findings: ChainFinding[] = [];
     const end = this.previousSeq + 1n + MAX_MISSING_PER_GAP;
