@@ -3,6 +3,7 @@ import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
 import { decodeUtf8 } from '../identity/utf8.js';
 import type { FieldViolation } from '../ledger/refusal.js';
 import { findFault } from './find-fault.js';
+import { hasWireForm } from './wire-form.js';
 
 /** What a request's bytes hold, or what is wrong with them. */
 export type DecodedRequest<Schema extends DescMessage> =
@@ -11,20 +12,22 @@ export type DecodedRequest<Schema extends DescMessage> =
 
 /**
  * Decodes a request. Unknown fields are dropped: a client may be newer than we are. Nothing else is forgiven: undecodable
- * bytes and invalid UTF-8 (a lone surrogate among it) are told with the field's path where it is known.
+ * bytes, a field with the wire type of another, and invalid UTF-8 (a lone surrogate among it) are told with the field's path
+ * where it is known.
  */
 export function decodeRequest<Schema extends DescMessage>(
   schema: Schema,
   bytes: Uint8Array,
 ): DecodedRequest<Schema> {
   try {
-    return { request: fromBinary(schema, bytes, { readUnknownFields: false, recursionLimit: MAX_DEPTH }) };
+    const request = fromBinary(schema, bytes, { readUnknownFields: false, recursionLimit: MAX_DEPTH });
+    if (hasWireForm(schema, bytes)) return { request };
   } catch {
     // The library does not say where it stopped.
-    const { field, rule } = findFault(schema, bytes) ?? { field: '', rule: 'must be an encoding of it' };
-    if (field !== '') return { violation: { field, rule } };
-    return { violation: { field, rule: `cannot be decoded as a ${schema.typeName}: it ${rule}` } };
   }
+  const { field, rule } = findFault(schema, bytes) ?? { field: '', rule: 'must be an encoding of it' };
+  if (field !== '') return { violation: { field, rule } };
+  return { violation: { field, rule: `cannot be decoded as a ${schema.typeName}: it ${rule}` } };
 }
 
 /** No request of ours nests deeper than four; a sender must not choose how deep we recurse. */

@@ -1,11 +1,8 @@
 import { type DescField, type DescMessage, ScalarType } from '@bufbuild/protobuf';
 import { decodeUtf8 } from '../identity/utf8.js';
 import type { FieldViolation } from '../ledger/refusal.js';
+import { packedFits, WIRE, wireTypesOf } from './wire-form.js';
 
-const WIRE_VARINT = 0;
-const WIRE_64 = 1;
-const WIRE_BYTES = 2;
-const WIRE_32 = 5;
 const MAX_VARINT_BYTES = 10;
 
 /** Deeper than any request of ours; a sender must not choose how deep we recurse. */
@@ -62,10 +59,13 @@ class FaultSearch {
   }
 
   #value(field: DescField | undefined, wireType: number, end: number): void {
-    if (wireType === WIRE_VARINT) this.#varint(end);
-    else if (wireType === WIRE_64) this.#skip(8, end);
-    else if (wireType === WIRE_32) this.#skip(4, end);
-    else if (wireType === WIRE_BYTES) this.#delimited(field, end);
+    if (field !== undefined && ((wireTypesOf(field) >> wireType) & 1) === 0) {
+      throw new Fault('must have the wire type of its field');
+    }
+    if (wireType === WIRE.varint) this.#varint(end);
+    else if (wireType === WIRE.fixed64) this.#skip(8, end);
+    else if (wireType === WIRE.fixed32) this.#skip(4, end);
+    else if (wireType === WIRE.bytes) this.#delimited(field, end);
     else throw new Fault('must have a wire type that proto3 has');
   }
 
@@ -78,6 +78,8 @@ class FaultSearch {
     } else if (field !== undefined && 'scalar' in field && field.scalar === ScalarType.STRING) {
       if (decodeUtf8(this.bytes.subarray(this.#position, stop)) === undefined)
         throw new Fault('must be valid UTF-8');
+    } else if (field !== undefined && !packedFits(field, this.bytes, this.#position, stop)) {
+      throw new Fault('must not be cut off');
     }
     this.#position = stop;
   }
