@@ -2,7 +2,7 @@
 export interface Command {
   /** How to call it and what it does, without a last line break. */
   readonly help: string;
-  /** @returns the exit code: 0 done, 1 failed, 2 called or configured wrongly */
+  /** @returns the exit code: 0 done, 1 failed, 2 called or configured wrongly; 141 is `output-gone.ts`'s */
   readonly run: (args: readonly string[]) => Promise<number>;
 }
 

@@ -13,7 +13,7 @@ surety <command> --help          says more of one
 surety help configuration        lists the variables that start, serve and migrate read
 surety --version
 
-Exit codes: 0 done, 1 failed, 2 called or configured wrongly.
+Exit codes: 0 done, 1 failed, 2 called or configured wrongly, 141 nobody read its output to the end.
 `;
 
 /** `surety help [command | configuration]`. @returns the exit code */

@@ -3,10 +3,12 @@ import { forgetPostgresVariables } from '../config/environment.js';
 import { COMMANDS, type CommandName, isCommand } from './commands.js';
 import { EXIT_USAGE, reportFailure } from './failure.js';
 import { help } from './help.js';
+import { endWithoutOutput } from './output-gone.js';
 
 /** Finds the command, loads it and nothing else, and ends with its exit code. */
 async function main([name, ...args]: readonly string[]): Promise<number> {
   forgetPostgresVariables(process.env);
+  endWithoutOutput('surety');
   if (name === undefined || name === '--help' || name === '-h') return help([]);
   if (name === '--version') return help(['--version']);
   if (name === 'help') return help(args);
