@@ -31,6 +31,7 @@ function readConsumeNonce(request: ConsumeNonceRequest, context: CallContext): C
     domainId: context.domainId,
     commandId: context.requestId,
     caller: context.caller,
+    kind: context.kind,
     nonceKey: nonceKey(context.caller.spiffeId, scope, nonce),
     consumptionId: violations.id(
       'consumption_id',

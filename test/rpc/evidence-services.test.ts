@@ -37,6 +37,7 @@ import {
   nowMicros,
   openWorld,
   type Replica,
+  seedRegistration,
 } from '../support/effect-world.js';
 import { contextOf, handlersOf, reasonOf, toolsOf } from '../support/handlers.js';
 
@@ -287,6 +288,8 @@ describe('ProvenanceService', () => {
 });
 
 describe('ReplayService', () => {
+  beforeAll(() => seedRegistration(world, EXECUTOR_A));
+
   const replay = (on: Replica) => handlersOf(ReplayService, replayService(toolsOf(on)));
   const consume = (
     nonce: string,
@@ -344,6 +347,23 @@ describe('ReplayService', () => {
       expect(reasons.filter((reason) => reason === 'none')).toHaveLength(1);
       expect(reasons.filter((reason) => reason === 'NONCE_REPLAYED')).toHaveLength(19);
     }
+  });
+
+  test('only for who is in force: a harness, and a workload by any of its registrations', async () => {
+    const as = async (table: string, status: string) =>
+      world.admin.query(`UPDATE ${table} SET status = $1 WHERE domain_id = $2`, [status, DOMAIN]);
+    const nonce = (name: string) => [
+      reasonOf(consume(name)),
+      reasonOf(consume(name, {}, replica, harness())),
+    ];
+    await as('harnesses', 'revoked');
+    expect(await Promise.all(nonce('n-5'))).toEqual(['none', 'HARNESS_INACTIVE']);
+    await as('harnesses', 'active');
+    await as('registrations', 'revoked');
+    expect(await Promise.all(nonce('n-6'))).toEqual(['WORKLOAD_NOT_CURRENT', 'none']);
+    await seedRegistration(world, EXECUTOR_A);
+    expect(await reasonOf(consume('n-6'))).toBe('none');
+    await as('registrations', 'active');
   });
 
   test('appends nothing to the log, and counts the live nonces of each caller', async () => {

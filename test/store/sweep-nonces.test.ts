@@ -134,6 +134,7 @@ describe('the sweep of spent nonces', () => {
         domainId: DOMAIN,
         commandId: freshId('cmd'),
         caller: HARNESS,
+        kind: 'harness',
         nonceKey: sha256(name),
         consumptionId: freshId('consumption'),
         expiresAt: nowMicros() + 100n * SECOND,

@@ -18,9 +18,15 @@ export interface WorkloadRequest {
 }
 
 /**
+ * No effect has this id: for what is asked of no effect and under any registration, one in force of each kind is read, which
+ * says as well as all of them whether the workload is current.
+ */
+export const NO_EFFECT = '';
+
+/**
  * The rows that say who a workload is.
  *
- * @param effectId the one effect that it asks for: registrations for others need not be read
+ * @param effectId the one effect that it asks for: registrations for others need not be read; or {@link NO_EFFECT}
  */
 export function workloadReads({ caller, registrationId }: WorkloadRequest, effectId?: string): Reads {
   const { spiffeId } = caller;

@@ -1,9 +1,20 @@
 import { admitCall, callerActor } from '../admission/admit-call.js';
 import { currentReader } from '../audit/current-reader.js';
+import { currentActor } from '../authority/current-actor.js';
 import { isFrozenByRestore } from '../authority/restore-domain.js';
 import { accept, type CommandBase, type Decision, refuse } from '../decision.js';
+import { currentRegistrations, NO_EFFECT, workloadReads } from '../identity/current-registrations.js';
+import type { Reads } from '../reads.js';
 import { type Refusal, refusal } from '../refusal.js';
-import { type Caller, type CallerKind, type Digest, HOUR, type Micros, SECOND } from '../types.js';
+import {
+  type Caller,
+  type CallerKind,
+  type Digest,
+  HOUR,
+  type Micros,
+  SECOND,
+  type WorkloadRole,
+} from '../types.js';
 import type { Draft } from '../working-set.js';
 import { countNonce } from './live-nonces.js';
 
@@ -16,6 +27,8 @@ export const NONCE_GRACE: Micros = 60n * SECOND;
 /** Consumes a nonce once. */
 export interface ConsumeNonceCommand extends CommandBase {
   readonly caller: Caller;
+  /** What the method table took the caller for; its rows are read and decide. */
+  readonly kind: CallerKind;
   /** Of `nonceKey`: the nonce itself goes no further than the rpc layer. */
   readonly nonceKey: Digest;
   /** 16 to 64 characters, new for each verification. */
@@ -30,26 +43,29 @@ export interface ConsumeNonceReply {
   readonly consumedAt: Micros;
 }
 
-const OF_ITS_OWN_DOMAIN: ReadonlySet<CallerKind> = new Set(['harness', 'executor', 'reconciler', 'worker']);
+const WORKLOADS: { readonly [K in CallerKind]?: WorkloadRole } = {
+  executor: 'effect_executor',
+  reconciler: 'effect_reconciler',
+  worker: 'action_worker',
+};
 
 /**
  * provenance-audit-replay.md, Replay nonces. Appends nothing to the log. Any row that is still there counts as spent,
  * also one whose time is over. After a restore a nonce that is not there may be spent all the same: none is consumed until
  * an operator ends the restore's freeze.
+ *
+ * @throws {Refused} the reasons of `currentRegistrations`
  */
 export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
   kind: 'consume_nonce',
   reads: (command) => ({
-    callers: [command.caller.spiffeId],
-    operators: [command.caller.spiffeId],
-    platformOperators: [command.caller.spiffeId],
-    owners: [command.caller.spiffeId],
+    ...callerReads(command),
     replayNonces: [command.nonceKey],
     replayCallers: [command.caller.spiffeId],
     actorCounters: [callerActor(command.caller.spiffeId)],
   }),
   decide: (draft, command) => {
-    const refused = callerRefusal(draft, command.caller);
+    const refused = callerRefusal(draft, command);
     if (refused) return refuse(refused);
     const spent = draft.get('replay_nonces', command.nonceKey);
     if (spent?.consumptionId === command.consumptionId) {
@@ -83,20 +99,40 @@ export const consumeNonce: Decision<ConsumeNonceCommand, ConsumeNonceReply> = {
   },
 };
 
-/** Any kind of caller that the domain knows, in force; a platform operator is known in every domain of its scope. */
-function callerRefusal(draft: Draft, caller: Caller): Refusal | undefined {
-  if (draft.domain.status !== 'active') return refusal('DOMAIN_INACTIVE', 'The domain is not active.');
-  if (isKnown(draft, caller)) return undefined;
-  return refusal('CALLER_UNKNOWN', 'The SPIFFE ID is not registered in the domain.');
+/** The rows that say whether the caller is in force, as what it was admitted. */
+function callerReads({ caller, kind }: ConsumeNonceCommand): Reads {
+  const ids = [caller.spiffeId];
+  if (kind === 'harness') return { callerHarness: ids };
+  if (kind === 'owner') return { callers: ids, owners: ids };
+  if (WORKLOADS[kind] !== undefined) return workloadReads({ caller, kind }, NO_EFFECT);
+  return { operators: ids, platformOperators: ids };
 }
 
-function isKnown(draft: Draft, caller: Caller): boolean {
-  if (caller.notAfter <= draft.now) return false;
-  const row = draft.get('callers', caller.spiffeId);
-  if (row && OF_ITS_OWN_DOMAIN.has(row.kind) && caller.trustDomain === draft.domainId) return true;
-  if (row?.kind === 'owner' && draft.get('owners', caller.spiffeId)?.status === 'active') return true;
-  // Also where the domain's own row of a platform operator says something else.
-  return 'operator' in currentReader(draft, caller, ['operator', 'auditor']);
+/**
+ * Any kind of caller that the domain knows, in force as it must be for any other call: a harness with its owner and its
+ * credential, a workload with a registration, an owner, an operator or auditor of the domain or of the platform.
+ */
+function callerRefusal(draft: Draft, { caller, kind }: ConsumeNonceCommand): Refusal | undefined {
+  if (draft.domain.status !== 'active') return refusal('DOMAIN_INACTIVE', 'The domain is not active.');
+  const unknown = refusal('CALLER_UNKNOWN', 'The SPIFFE ID is not registered in the domain.');
+  if (caller.notAfter <= draft.now) return unknown;
+  if (kind === 'harness') {
+    const result = currentActor(draft, caller);
+    return 'refused' in result ? result.refused : undefined;
+  }
+  const role = WORKLOADS[kind];
+  if (role !== undefined) {
+    currentRegistrations(draft, { caller, kind }, role);
+    return undefined;
+  }
+  if (kind === 'owner') return isOwner(draft, caller) ? undefined : unknown;
+  return 'operator' in currentReader(draft, caller, ['operator', 'auditor']) ? undefined : unknown;
+}
+
+function isOwner(draft: Draft, { spiffeId }: Caller): boolean {
+  return (
+    draft.get('callers', spiffeId)?.kind === 'owner' && draft.get('owners', spiffeId)?.status === 'active'
+  );
 }
 
 /** What was spent between the backup and the restore is not known; until an operator says so, every nonce may be spent. */

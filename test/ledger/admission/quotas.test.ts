@@ -33,6 +33,7 @@ const ORDINARY: Readonly<Record<string, (world: AdmissionWorld) => Call>> = {
         domainId: DOMAIN,
         commandId: 'cmd-nonce',
         caller: HARNESSES[PLANNER].caller,
+        kind: 'harness',
         nonceKey: sha256('nonce'),
         consumptionId: 'verification-0001',
         expiresAt: world.now + HOUR,

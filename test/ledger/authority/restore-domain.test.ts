@@ -121,7 +121,7 @@ describe("a restore's freeze", () => {
   });
 
   const caller = {
-    spiffeId: `spiffe://${FIXTURE_DOMAIN}/executor/payments`,
+    spiffeId: `spiffe://${FIXTURE_DOMAIN}/owner/olga`,
     trustDomain: FIXTURE_DOMAIN,
     leafDigest: sha256('leaf'),
     keyThumbprint: 'leaf key',
@@ -131,6 +131,7 @@ describe("a restore's freeze", () => {
   const consume = {
     ...COMMAND,
     caller,
+    kind: 'owner' as const,
     nonceKey,
     consumptionId: 'verification-0001',
     expiresAt: FIXTURE_NOW + 60_000_000n,
@@ -141,12 +142,25 @@ describe("a restore's freeze", () => {
   const nonceSet = (domain: Partial<DomainRow>, rows: ReturnType<typeof spent> | object = {}) =>
     workingSet({
       domain,
-      rows: { callers: [{ spiffeId: caller.spiffeId, kind: 'executor', refId: caller.spiffeId }], ...rows },
+      rows: {
+        callers: [{ spiffeId: caller.spiffeId, kind: 'owner', refId: caller.spiffeId }],
+        owners: [
+          {
+            spiffeId: caller.spiffeId,
+            signingKeyJwk: '{}',
+            signingKeyThumbprint: 'key',
+            sourceScopes: ['*'],
+            typeScopes: ['*'],
+            status: 'active',
+            revision: 1n,
+          },
+        ],
+        ...rows,
+      },
       absent: {
         replay_nonces: [[nonceKey]],
         replay_callers: [[caller.spiffeId]],
         actor_counters: [[callerActor(caller.spiffeId)]],
-        operators: [[caller.spiffeId]],
       },
     });
 

@@ -1,6 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CallerRow, OperatorRow, OwnerRow } from '../../../src/ledger/authority/records.js';
+import type {
+  CallerRow,
+  CredentialRow,
+  HarnessRow,
+  OperatorRow,
+  OwnerRow,
+  PrincipalRow,
+} from '../../../src/ledger/authority/records.js';
+import type { RegistrationRow } from '../../../src/ledger/identity/records.js';
+import type { ProvedRegistration } from '../../../src/ledger/identity/registration-fields.js';
 import {
   consumeNonce,
   type ConsumeNonceCommand,
@@ -13,8 +22,16 @@ import type { ReplayCallerRow, ReplayNonceRow } from '../../../src/ledger/replay
 import { runDecision } from '../../../src/ledger/run-decision.js';
 import { HOUR, MINUTE, SECOND } from '../../../src/ledger/types.js';
 import type { WorkingSet } from '../../../src/ledger/working-set.js';
-import { caller, callerRow, HARNESS_SPIFFE_ID } from '../../support/authority-fixture.js';
+import {
+  caller,
+  callerRow,
+  credentialRow,
+  HARNESS_SPIFFE_ID,
+  harnessRow,
+  principalRow,
+} from '../../support/authority-fixture.js';
 import { FIXTURE_DOMAIN, FIXTURE_NOW, workingSet } from '../../support/ledger-fixture.js';
+import { proved } from '../../support/registration-fixture.js';
 
 const KEY = nonceKey(HARNESS_SPIFFE_ID, 'webhooks', 'nonce-1');
 
@@ -23,6 +40,7 @@ function command(over: Partial<ConsumeNonceCommand> = {}): ConsumeNonceCommand {
     domainId: FIXTURE_DOMAIN,
     commandId: 'cmd-1',
     caller: caller(),
+    kind: 'harness',
     nonceKey: KEY,
     consumptionId: 'verification-0001',
     expiresAt: FIXTURE_NOW + 5n * MINUTE,
@@ -33,6 +51,10 @@ function command(over: Partial<ConsumeNonceCommand> = {}): ConsumeNonceCommand {
 function fresh(
   input: {
     row?: CallerRow | null;
+    harness?: Partial<HarnessRow>;
+    principal?: Partial<PrincipalRow>;
+    credential?: Partial<CredentialRow>;
+    registrations?: readonly RegistrationRow[];
     /** Of the service's own domain. */
     operator?: OperatorRow;
     /** Of the domain itself. */
@@ -44,12 +66,16 @@ function fresh(
     status?: 'active' | 'suspended';
   } = {},
 ): WorkingSet {
-  const { row = callerRow(), operator, own, owner, spent, count } = input;
+  const { row = callerRow(), operator, own, owner, spent, count, registrations = [] } = input;
   return workingSet({
     ...(input.now === undefined ? {} : { now: input.now }),
-    domain: { status: input.status ?? 'active' },
+    domain: { status: input.status ?? 'active', revocationEpoch: 7n },
     rows: {
       callers: row ? [row] : [],
+      harnesses: [harnessRow(input.harness)],
+      principals: [principalRow(input.principal)],
+      credentials: [credentialRow(input.credential)],
+      registrations,
       operators: own ? [own] : [],
       owners: owner ? [owner] : [],
       replay_nonces: spent ? [spent] : [],
@@ -61,6 +87,10 @@ function fresh(
       owners: owner ? [] : [[HARNESS_SPIFFE_ID]],
       replay_nonces: spent ? [] : [[KEY]],
       replay_callers: count ? [] : [[HARNESS_SPIFFE_ID]],
+    },
+    indexes: {
+      credentialsOfSpiffeId: [[HARNESS_SPIFFE_ID]],
+      registrationsOfSpiffeId: [[HARNESS_SPIFFE_ID]],
     },
     platformOperators: { [HARNESS_SPIFFE_ID]: operator },
   });
@@ -142,42 +172,86 @@ describe('consuming a nonce (provenance-audit-replay.md, Replay nonces)', () => 
       ...over,
     });
 
-    test.each(['harness', 'executor', 'reconciler', 'worker'] as const)('of the kind %s may', (kind) => {
-      expect(run(fresh({ row: callerRow({ kind }) }))).toEqual(CONSUMED);
+    const ROLES = {
+      executor: 'effect_executor',
+      reconciler: 'effect_reconciler',
+      worker: 'action_worker',
+    } as const;
+
+    /** Bound to an event and a grant, in force. */
+    const registration = (
+      kind: keyof typeof ROLES,
+      over: Partial<ProvedRegistration & RegistrationRow> = {},
+    ): RegistrationRow => ({
+      ...proved({ role: ROLES[kind], spiffeId: HARNESS_SPIFFE_ID, revocationEpoch: 7n }),
+      status: 'active',
+      firstIssuedAt: FIXTURE_NOW,
+      updatedAt: FIXTURE_NOW,
+      ...over,
     });
+
+    test('a harness may while it is in force, with its owner and its credential', () => {
+      expect(run(fresh())).toEqual(CONSUMED);
+      expect(run(fresh({ harness: { status: 'revoked' } }))).toBe('HARNESS_INACTIVE');
+      expect(run(fresh({ principal: { status: 'suspended' } }))).toBe('PRINCIPAL_INACTIVE');
+      expect(run(fresh({ credential: { status: 'revoked' } }))).toBe('CREDENTIAL_INACTIVE');
+      expect(run(fresh({ credential: { expiresAt: FIXTURE_NOW } }))).toBe('CREDENTIAL_OUTSIDE_VALIDITY');
+    });
+
+    test.each(['executor', 'reconciler', 'worker'] as const)(
+      '%s: while any registration is in force',
+      (kind) => {
+        const registered = (...registrations: RegistrationRow[]) =>
+          run(fresh({ row: callerRow({ kind }), registrations }), { kind });
+        const revoked = registration(kind, { registrationId: 'reg-2', status: 'revoked' });
+        expect(registered(revoked, registration(kind))).toEqual(CONSUMED);
+        expect(registered()).toBe('WORKLOAD_NOT_CURRENT');
+        expect(registered(revoked)).toBe('WORKLOAD_NOT_CURRENT');
+        expect(registered(registration(kind, { expiresAt: FIXTURE_NOW }))).toBe('WORKLOAD_NOT_CURRENT');
+        expect(registered(registration(kind, { revocationEpoch: 6n }))).toBe('WORKLOAD_NOT_CURRENT');
+      },
+    );
 
     test('an operator, an auditor or an owner may while it is in force', () => {
       for (const kind of ['operator', 'auditor'] as const) {
         const row = callerRow({ kind });
-        expect(run(fresh({ row, own: operator() }))).toEqual(CONSUMED);
-        expect(run(fresh({ row, own: operator({ status: 'suspended' }) }))).toBe('CALLER_UNKNOWN');
+        expect(run(fresh({ row, own: operator() }), { kind })).toEqual(CONSUMED);
+        expect(run(fresh({ row, own: operator({ status: 'suspended' }) }), { kind })).toBe('CALLER_UNKNOWN');
       }
       const row = callerRow({ kind: 'owner' });
-      expect(run(fresh({ row, owner: owner() }))).toEqual(CONSUMED);
-      expect(run(fresh({ row, owner: owner({ status: 'revoked' }) }))).toBe('CALLER_UNKNOWN');
+      expect(run(fresh({ row, owner: owner() }), { kind: 'owner' })).toEqual(CONSUMED);
+      expect(run(fresh({ row, owner: owner({ status: 'revoked' }) }), { kind: 'owner' })).toBe(
+        'CALLER_UNKNOWN',
+      );
+      // Another kind by now: it was the owner's row that let it in.
+      expect(run(fresh({ owner: owner() }), { kind: 'owner' })).toBe('CALLER_UNKNOWN');
     });
 
     test('who is nothing here may not', () => {
-      expect(run(fresh({ row: null }))).toBe('CALLER_UNKNOWN');
-      expect(run(fresh(), { caller: caller({ notAfter: FIXTURE_NOW }) })).toBe('CALLER_UNKNOWN');
-      expect(run(fresh(), { caller: caller({ trustDomain: 'globex.test' }) })).toBe('CALLER_UNKNOWN');
+      for (const kind of ['harness', 'executor'] as const) {
+        const row = callerRow({ kind });
+        const current = { row, registrations: [registration('executor')] };
+        expect(run(fresh({ ...current, row: null }), { kind })).toBe('CALLER_UNKNOWN');
+        const expired = caller({ notAfter: FIXTURE_NOW });
+        expect(run(fresh(current), { kind, caller: expired })).toBe('CALLER_UNKNOWN');
+        const foreign = caller({ trustDomain: 'globex.test' });
+        expect(run(fresh(current), { kind, caller: foreign })).toBe('CALLER_UNKNOWN');
+      }
     });
 
     test('a platform operator may, within its scope', () => {
-      expect(run(fresh({ row: null, operator: operator() }))).toEqual(CONSUMED);
-      expect(run(fresh({ row: null, operator: operator({ scopeDomainId: FIXTURE_DOMAIN }) }))).toEqual(
-        CONSUMED,
-      );
-      expect(run(fresh({ row: null, operator: operator({ scopeDomainId: 'x.test' }) }))).toBe(
-        'CALLER_UNKNOWN',
-      );
-      expect(run(fresh({ row: null, operator: operator({ status: 'revoked' }) }))).toBe('CALLER_UNKNOWN');
+      const above = (over: Partial<OperatorRow> = {}) =>
+        run(fresh({ row: null, operator: operator(over) }), { kind: 'operator' });
+      expect(above()).toEqual(CONSUMED);
+      expect(above({ scopeDomainId: FIXTURE_DOMAIN })).toEqual(CONSUMED);
+      expect(above({ scopeDomainId: 'x.test' })).toBe('CALLER_UNKNOWN');
+      expect(above({ status: 'revoked' })).toBe('CALLER_UNKNOWN');
     });
 
     test('a platform operator may, whatever the domain enters it as', () => {
+      const elsewhere = { caller: caller({ trustDomain: 'globex.test' }), kind: 'operator' } as const;
       const revoked = { row: callerRow({ kind: 'owner' }), owner: owner({ status: 'revoked' }) };
-      expect(run(fresh({ ...revoked, operator: operator() }))).toEqual(CONSUMED);
-      const elsewhere = { caller: caller({ trustDomain: 'globex.test' }) };
+      expect(run(fresh({ ...revoked, operator: operator() }), elsewhere)).toEqual(CONSUMED);
       expect(run(fresh({ row: callerRow({ kind: 'worker' }), operator: operator() }), elsewhere)).toEqual(
         CONSUMED,
       );

@@ -94,7 +94,8 @@ export const ConsumeNonceResponseSchema: GenMessage<ConsumeNonceResponse> = /*@_
  */
 export const ReplayService: GenService<{
   /**
-   * Consumes a nonce. After a lost answer repeat it with the same `consumption_id`: it answers `duplicate`. Another
+   * Consumes a nonce. The caller must be in force: a harness with its owner and credential, a workload with a registration that
+   * is current, an owner, an operator. After a lost answer repeat it with the same `consumption_id`: it answers `duplicate`. Another
    * consumption id is NONCE_REPLAYED. After the store was brought back from a backup: FROZEN, until an operator ends that.
    *
    * @generated from rpc surety.replay.v1.ReplayService.ConsumeNonce
