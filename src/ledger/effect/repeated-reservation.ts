@@ -38,7 +38,8 @@ export function repeatedReservation(
     return refuse(
       refusal('EFFECT_IDENTITY_CONFLICT', 'The same effect was reserved with other content.', {
         metadata,
-        resource: { type: 'effect', name: effect.effectId },
+        // Another party of the event learns that it was reserved, and not as what: it may not see the effect.
+        ...(own ? { resource: { type: 'effect', name: effect.effectId } } : {}),
       }),
     );
   }

@@ -246,9 +246,12 @@ describe('a tombstone', () => {
       refusal: { reason: 'NOT_VISIBLE' },
     });
     store.put('events', { ...event, recipientHarnessIds: [HARNESSES[1].harnessId] });
-    expect(again({ caller: HARNESSES[1].caller })).toMatchObject({
+    const conflict = again({ caller: HARNESSES[1].caller });
+    expect(conflict).toMatchObject({
       refusal: { reason: 'EFFECT_IDENTITY_CONFLICT', metadata: { field: 'actor' } },
     });
+    // Whose it is not does not learn its id.
+    expect(JSON.stringify(conflict)).not.toContain(store.all('effect_tombstones')[0]?.effectId);
   });
 
   test('that was changed is noticed', () => {

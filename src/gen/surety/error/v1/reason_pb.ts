@@ -448,7 +448,8 @@ export enum Reason {
   CONDITION_DENIED = 83,
 
   /**
-   * ALREADY_EXISTS. The same effect with other content. Details: ResourceInfo. Metadata: `field`.
+   * ALREADY_EXISTS. The same effect with other content. Details: ResourceInfo, if the caller may see the effect. Metadata:
+   * `field`.
    *
    * @generated from enum value: REASON_EFFECT_IDENTITY_CONFLICT = 100;
    */
