@@ -57,10 +57,13 @@ export class FieldRules {
     return micros;
   }
 
-  /** An enum's value by its number; `names` holds those that are allowed. */
+  /** An enum's value by its number; `names` holds those that are allowed, as the contract names them in whatever letters. */
   choice<Name extends string>(field: string, value: number, names: Readonly<Record<number, Name>>): Name {
     const name = names[value];
-    if (name === undefined) this.refuse(field, `must be one of ${Object.values(names).join(', ')}`);
+    if (name === undefined) {
+      const allowed = Object.values(names).map((one) => one.toUpperCase());
+      this.refuse(field, `must be one of ${allowed.join(', ')}`);
+    }
     return name as Name;
   }
 }

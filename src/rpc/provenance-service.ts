@@ -29,7 +29,7 @@ import {
   wireStored,
 } from './provenance-codec.js';
 import { replyOf } from './reply-of.js';
-import { fieldsInvalid, Violations } from './validate.js';
+import { Violations } from './validate.js';
 
 /** Where content came from (provenance-audit-replay.md, Provenance). Every read hashes the record again. */
 export function provenanceService(tools: HandlerTools): ServiceBinding {
@@ -95,13 +95,11 @@ function readVerifyReference(request: VerifyReferenceRequest): {
 } {
   const violations = new Violations();
   const given = request.reference;
-  if (!given) {
-    violations.refuse('reference', 'is required');
-    throw fieldsInvalid(violations.all);
-  }
-  const reference = readReference(violations.at('reference'), given);
+  const reference = given && readReference(violations.at('reference'), given);
+  if (!reference) violations.refuse('reference', 'is required');
   const expectation = readExpectation(violations.at('expectation'), request.expectation);
   violations.throwIfAny();
+  if (!reference) throw violations.refusal();
   return { reference, expectation };
 }
 

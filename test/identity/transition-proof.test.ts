@@ -1,5 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
+import { TransitionStatementSchema } from '../../src/gen/surety/effect/v1/proof_pb.js';
 import { PossessionStatementSchema } from '../../src/gen/surety/identity/v1/workload_pb.js';
 import { JwkInvalid, publicKeyOf } from '../../src/identity/jwk.js';
 import {
@@ -13,6 +14,7 @@ import {
 } from '../../src/identity/sign.js';
 import { SignedMessageError } from '../../src/identity/signed-message-error.js';
 import { microsToTimestamp, timestampToMicros } from '../../src/identity/timestamp.js';
+import { readTransitionStatement } from '../../src/identity/transition-statement.js';
 import { verifyTransitionProof } from '../../src/identity/transition-proof.js';
 import { verifyCommand, verifyPossession, verifyRenewal } from '../../src/identity/verify-signed-message.js';
 import type { StatementFields } from '../../src/ledger/effect/statement.js';
@@ -60,6 +62,22 @@ describe('transition proofs', () => {
     expect(unsigned).toMatchObject({ reason: 'PROOF_SIGNATURE_INVALID', rule: 'signature' });
     const signed = await errorOf(() => verifyTransitionProof({ jws }, 'acme.test', keysOf(key)));
     expect(signed).toMatchObject({ reason: 'FIELD_INVALID' });
+  });
+
+  test('names the roles and states that may be as the contract names them', async () => {
+    const empty = create(TransitionStatementSchema, {});
+    const error = await errorOf(async () => readTransitionStatement(empty));
+    const states = 'must be one of PREPARED, EXECUTING, SUCCEEDED, FAILED, CANCELLED, UNKNOWN';
+    expect((error as SignedMessageError).violations).toEqual(
+      expect.arrayContaining([
+        {
+          field: 'proof.role',
+          rule: 'must be one of EFFECT_EXECUTOR, EFFECT_RECONCILER, ACTION_WORKER',
+        },
+        { field: 'proof.from_state', rule: states },
+        { field: 'proof.to_state', rule: states },
+      ]),
+    );
   });
 
   test('a store that cannot be reached is not a bad proof', async () => {

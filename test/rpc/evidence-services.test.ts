@@ -252,8 +252,19 @@ describe('ProvenanceService', () => {
       mismatches: ['record'],
       tainted: false,
     });
-    const none = provenance().verifyReference(create(VerifyReferenceRequestSchema, {}), harness());
-    expect(await reasonOf(none)).toBe('FIELD_INVALID');
+    const none = create(VerifyReferenceRequestSchema, {
+      expectation: { requiredSinks: [''], policyRevision: -1n },
+    });
+    await expect(provenance().verifyReference(none, harness())).rejects.toMatchObject({
+      refusal: {
+        reason: 'FIELD_INVALID',
+        violations: [
+          { field: 'reference', rule: 'is required' },
+          { field: 'expectation.policy_revision' },
+          { field: 'expectation.required_sinks[0]' },
+        ],
+      },
+    });
   });
 
   test('every read hashes the record again, and names one that was changed', async () => {
