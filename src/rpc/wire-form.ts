@@ -17,6 +17,18 @@ interface Form {
   readonly packed: (WireType | undefined)[];
 }
 
+const BYTES_SCALARS: ReadonlySet<ScalarType> = new Set([ScalarType.STRING, ScalarType.BYTES]);
+const FIXED64_SCALARS: ReadonlySet<ScalarType> = new Set([
+  ScalarType.DOUBLE,
+  ScalarType.FIXED64,
+  ScalarType.SFIXED64,
+]);
+const FIXED32_SCALARS: ReadonlySet<ScalarType> = new Set([
+  ScalarType.FLOAT,
+  ScalarType.FIXED32,
+  ScalarType.SFIXED32,
+]);
+
 const forms = new Map<DescMessage, Form>();
 
 /**
@@ -69,21 +81,9 @@ function elementType(field: DescField): WireType {
     return WIRE.varint;
   }
   if (field.fieldKind === 'map' || !('scalar' in field) || field.scalar === undefined) return WIRE.bytes;
-  switch (field.scalar) {
-    case ScalarType.STRING:
-    case ScalarType.BYTES:
-      return WIRE.bytes;
-    case ScalarType.DOUBLE:
-    case ScalarType.FIXED64:
-    case ScalarType.SFIXED64:
-      return WIRE.fixed64;
-    case ScalarType.FLOAT:
-    case ScalarType.FIXED32:
-    case ScalarType.SFIXED32:
-      return WIRE.fixed32;
-    default:
-      return WIRE.varint;
-  }
+  if (BYTES_SCALARS.has(field.scalar)) return WIRE.bytes;
+  if (FIXED64_SCALARS.has(field.scalar)) return WIRE.fixed64;
+  return FIXED32_SCALARS.has(field.scalar) ? WIRE.fixed32 : WIRE.varint;
 }
 
 /** Nests no deeper than the decoder did, as long as both read the same. */

@@ -18,9 +18,9 @@ export function explainStatuses({ base }: CallInternals): void {
 
 /** One function for all calls: a call costs one property more. */
 function sendExplained(this: CallInternals['base'], sent: CallStatus): void {
-  const { sendStatus } = Object.getPrototypeOf(this) as CallInternals['base'];
+  const own = Object.getPrototypeOf(this) as CallInternals['base'];
   // What comes from a handler or from us has metadata, with details where it is an error of ours.
-  sendStatus.call(this, sent.code === status.OK || sent.metadata ? sent : explained(sent));
+  own.sendStatus.call(this, sent.code === status.OK || sent.metadata ? sent : explained(sent));
 }
 
 function explained(sent: CallStatus): CallStatus {
@@ -31,29 +31,26 @@ function explained(sent: CallStatus): CallStatus {
 
 /** Undefined for codes that grpc-js gives to no request. */
 function refusalFor({ code, details }: CallStatus): Refusal | undefined {
-  switch (code) {
-    case status.DEADLINE_EXCEEDED:
-      return outcomeUnknown('The deadline passed; it is not known whether the call was done.');
-    case status.RESOURCE_EXHAUSTED:
-      return details === SECOND_MESSAGE
-        ? unreadable('The request is more than one message.', 'must be one message')
-        : unreadable(
-            'The request is larger than a message may be.',
-            `must be at most ${MAX_MESSAGE_BYTES} bytes, decompressed`,
-          );
-    case status.UNIMPLEMENTED:
-      return unreadable(
-        'The request is not one whole message in an encoding that is known here.',
-        'must be one whole message, as it is or compressed as `gzip` or `deflate`',
-      );
-    case status.INTERNAL:
-      return unreadable(
-        'The request cannot be decompressed, or its deadline not be read.',
-        'must be compressed as `grpc-encoding` says, and `grpc-timeout` be a timeout of gRPC',
-      );
-    default:
-      return undefined;
-  }
+  if (code === status.DEADLINE_EXCEEDED)
+    return outcomeUnknown('The deadline passed; it is not known whether the call was done.');
+  if (code === status.RESOURCE_EXHAUSTED)
+    return details === SECOND_MESSAGE
+      ? unreadable('The request is more than one message.', 'must be one message')
+      : unreadable(
+          'The request is larger than a message may be.',
+          `must be at most ${MAX_MESSAGE_BYTES} bytes, decompressed`,
+        );
+  if (code === status.UNIMPLEMENTED)
+    return unreadable(
+      'The request is not one whole message in an encoding that is known here.',
+      'must be one whole message, as it is or compressed as `gzip` or `deflate`',
+    );
+  if (code === status.INTERNAL)
+    return unreadable(
+      'The request cannot be decompressed, or its deadline not be read.',
+      'must be compressed as `grpc-encoding` says, and `grpc-timeout` be a timeout of gRPC',
+    );
+  return undefined;
 }
 
 /**

@@ -27,7 +27,7 @@ const MAX_LAYERS = 32;
 
 /** What is under all interceptors, or undefined where grpc-js is built otherwise. */
 export function internalsOf(call: ServerInterceptingCallInterface): CallInternals | undefined {
-  let layer: Layer | undefined = call as object;
+  let layer: Layer | undefined = call;
   for (let depth = 0; layer !== undefined && depth < MAX_LAYERS; depth += 1) {
     const { stream, decoder, nextCall }: Layer = layer;
     if (typeof stream?.close === 'function' && typeof decoder?.write === 'function')
