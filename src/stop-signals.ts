@@ -1,3 +1,5 @@
+import { constants } from 'node:os';
+
 /** Signals that ask a process to end. */
 export type StopSignal = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
 
@@ -7,6 +9,14 @@ export type StopSignal = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
  * is busy. Nobody presses it again, on purpose, sooner.
  */
 export const SECOND_SIGNAL_AFTER_MS = 1_000;
+
+/** What a shell says of a program that a signal ended: this and the signal's number. */
+const SHELL_SIGNAL_BASE = 128;
+
+/** The exit code of a process that ends because of a signal. */
+export function exitCodeOf(signal: StopSignal): number {
+  return SHELL_SIGNAL_BASE + constants.signals[signal];
+}
 
 /** What somebody does who is asked to end. */
 export interface StopHandlers<Signal extends StopSignal> {

@@ -1,6 +1,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { constants, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { ensureDevelopmentCertificates } from '../../certs/development-certifica
 import type { CertificateLayout } from '../../certs/layout.js';
 import { removeEmbeddedPostgres } from '../embedded/embedded-postgres.js';
 import { importSigningKey } from '../identity/sign.js';
-import { awaitStop, type StopSignal } from '../stop-signals.js';
+import { awaitStop, exitCodeOf, type StopSignal } from '../stop-signals.js';
 import { AdminSession } from './client/admin-session.js';
 import { Channel } from './client/service-client.js';
 import { ACTIONS_OPENING, playActions } from './demo/play-actions.js';
@@ -32,9 +32,6 @@ const STOP_TIMEOUT_MS = 15_000;
 const PROBE_TIMEOUT_MS = 2_000;
 const POLL_MS = 100;
 const ANY_PORT = '127.0.0.1:0';
-
-/** What a shell says of a program that a signal ended: this and the signal's number. */
-const SHELL_SIGNAL_BASE = 128;
 
 /** The service's process; its output is read. */
 type ServiceChild = ChildProcessByStdio<null, Readable, null>;
@@ -60,7 +57,7 @@ export async function demo(args: readonly string[]): Promise<number> {
   // Before there is anything that a signal could leave behind.
   const { asked: interrupted } = awaitStop({
     signals: ['SIGHUP', 'SIGINT', 'SIGTERM'],
-    endAtOnce: (signal) => process.exit(exitOf(signal)),
+    endAtOnce: (signal) => process.exit(exitCodeOf(signal)),
   });
   const state = await mkdtemp(path.join(tmpdir(), 'surety-demo-'));
   // As root, Postgres runs as another user, who has to get through to its folder.
@@ -79,15 +76,11 @@ export async function demo(args: readonly string[]): Promise<number> {
   }
   if (stoppedBy !== undefined) {
     process.stderr.write(`surety demo: stopped by ${stoppedBy}\n`);
-    return exitOf(stoppedBy);
+    return exitCodeOf(stoppedBy);
   }
   if (json) process.stdout.write(`${JSON.stringify(timeline.toJson())}\n`);
   for (const surprise of timeline.surprises) process.stderr.write(`surety demo: ${surprise}\n`);
   return timeline.succeeded ? 0 : 1;
-}
-
-function exitOf(signal: StopSignal): number {
-  return SHELL_SIGNAL_BASE + constants.signals[signal];
 }
 
 /** A story, and what it is about. */

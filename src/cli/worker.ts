@@ -1,13 +1,9 @@
-import { constants } from 'node:os';
-import { awaitStop } from '../stop-signals.js';
+import { awaitStop, exitCodeOf } from '../stop-signals.js';
 import { PROCESS_TERMINAL, type Terminal } from './admin/terminal.js';
 import { openWorker } from './worker/open-worker.js';
 import { readWorkerOptions } from './worker/read-options.js';
 import type { WorkerEntry } from './worker/steps.js';
 import { workerLine } from './worker/worker-log.js';
-
-/** What a shell says of a program that a signal ended: this and the signal's number. */
-const SHELL_SIGNAL_BASE = 128;
 
 export const WORKER_HELP = `surety worker --provider <url> [options]
 
@@ -50,7 +46,7 @@ export async function workerCommand(
   const stop = new AbortController();
   const signals = awaitStop({
     signals: ['SIGINT', 'SIGTERM'],
-    endAtOnce: (signal) => process.exit(SHELL_SIGNAL_BASE + constants.signals[signal]),
+    endAtOnce: (signal) => process.exit(exitCodeOf(signal)),
   });
   void signals.asked.then(() => stop.abort());
   const { worker, close } = await openWorker(options, tell);

@@ -4,7 +4,8 @@ import type { CallStatus } from '../rpc/interceptors/forwarding-call.js';
 
 /**
  * The one place that reaches behind the public interface of grpc-js (1.14.7, pinned exactly), because two
- * limits cannot be set in front of it, and what it answers by itself passes no interceptor. A test of ours fails when another version looks different inside.
+ * limits cannot be set in front of it, and what it answers by itself passes no interceptor. A test of ours fails when another
+ * version looks different inside.
  */
 export interface CallInternals {
   /** The HTTP/2 stream under the call. */
