@@ -72,6 +72,8 @@ export class Lane {
   /** Other replicas hold the domain for most of the time that a batch of this one gathers. */
   private contended = false;
   private idle: (() => void)[] = [];
+  /** Batches that are done and whose callers are not told yet. */
+  private unanswered = 0;
   private readonly now: () => number;
 
   constructor(
@@ -83,9 +85,9 @@ export class Lane {
     this.now = parts.monotonicMs ?? (() => performance.now());
   }
 
-  /** Whether nothing waits and nothing runs. */
+  /** Whether nothing waits and nothing runs, and everybody has been answered. */
   get isIdle(): boolean {
-    return !this.running && this.queue.length === 0;
+    return !this.running && this.queue.length === 0 && this.unanswered === 0;
   }
 
   get queueLength(): number {
@@ -116,7 +118,7 @@ export class Lane {
       if (batch.length > 0) await this.serve(batch, true);
     }
     this.running = false;
-    for (const resolve of this.idle.splice(0)) resolve();
+    this.tellIdle();
   }
 
   /** Takes what comes next into a batch: in order, bounded, at most one command per serialization key. */
@@ -355,12 +357,27 @@ export class Lane {
     return batch.map((item) => ({ item, outcome: refused(reason) }));
   }
 
+  /** Where the next batch waits already it leaves first: the answers to this one are made while the store reads. */
   private release(verdicts: readonly Verdict[]): void {
+    if (this.queue.length === 0) return this.answer(verdicts);
+    this.unanswered += 1;
+    setImmediate(() => {
+      this.unanswered -= 1;
+      this.answer(verdicts);
+      this.tellIdle();
+    });
+  }
+
+  private answer(verdicts: readonly Verdict[]): void {
     const now = this.now();
     for (const { item, outcome } of verdicts) {
       this.parts.observer.commandDone(item.decision.kind, now - item.enqueuedAt, outcome);
       item.resolve(outcome);
     }
+  }
+
+  private tellIdle(): void {
+    if (this.isIdle) for (const resolve of this.idle.splice(0)) resolve();
   }
 }
 

@@ -10,8 +10,6 @@ export interface Statement {
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly Value[];
-  /** What the columns are called in the rows; others are left out. Undefined: all, by their names. Of one name always the same. */
-  readonly fields?: ReadonlyMap<string, string>;
   /** Its rows are lists of texts and nulls, in the order of the columns: for whoever does not want all of them decoded. */
   readonly raw?: true;
 }
@@ -32,9 +30,9 @@ export class UnsendableError extends Error {
   }
 }
 
-/** A column of an answer; without a field it is left out. */
+/** A column of an answer. */
 interface Column {
-  readonly field: string | undefined;
+  readonly name: string;
   readonly parse: ((text: string) => unknown) | undefined;
 }
 
@@ -141,14 +139,9 @@ export class Flight {
   }: {
     readonly fields: readonly { readonly name: string; readonly dataTypeID: number }[];
   }): void {
-    const at = this.answers.length;
-    const entry = this.entries[at];
-    const names = this.statements[at]?.fields;
+    const entry = this.entries[this.answers.length];
     if (!entry) return;
-    entry.columns = fields.map(({ name, dataTypeID }) => ({
-      field: names ? names.get(name) : name,
-      parse: parserOf(dataTypeID),
-    }));
+    entry.columns = fields.map(({ name, dataTypeID }) => ({ name, parse: parserOf(dataTypeID) }));
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
@@ -160,10 +153,9 @@ export class Flight {
     const columns = this.entries[at]?.columns ?? [];
     const row: Record<string, unknown> = {};
     for (let i = 0; i < columns.length; i += 1) {
-      const { field, parse } = columns[i] as Column;
-      if (field === undefined) continue;
+      const { name, parse } = columns[i] as Column;
       const text = fields[i] as string | null;
-      row[field] = text === null || parse === undefined ? text : parse(text);
+      row[name] = text === null || parse === undefined ? text : parse(text);
     }
     this.rows.push(row);
   }

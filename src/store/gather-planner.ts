@@ -3,8 +3,8 @@ import type { Reads } from '../ledger/reads.js';
 import { KEY_FIELDS, keyText, type KeyPart, type TableName, type Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
 import type { Answer, Statement, Value } from './connection.js';
-import { encodeArray, fieldsOf, parserOfType } from './row-codec.js';
-import { loadStatements } from './sql-files.js';
+import { decodeFound, encodeArray } from './row-codec.js';
+import { foundRow, loadStatements } from './sql-files.js';
 import type { ColumnType } from './table-spec.js';
 import { columnName, TABLES } from './tables.js';
 
@@ -16,7 +16,7 @@ const JOINED = new Map([
 /** One statement of the gather flight and what becomes of its rows. */
 interface GatherStep {
   readonly statement: Statement;
-  readonly load: (set: WorkingSet, rows: readonly Record<string, unknown>[]) => void;
+  readonly load: (set: WorkingSet, rows: Answer['rows']) => void;
 }
 
 /** The statements that read what a batch needs, and how their answers become a working set. */
@@ -66,16 +66,13 @@ export class Planner implements GatherPlan {
     if (keys.length === 0) return;
     const spec = TABLES[table] as { columns: Record<string, ColumnType> };
     const types = (KEY_FIELDS[table] as readonly string[]).map((field) => spec.columns[field] as ColumnType);
-    this.step(
-      { name: `gather_${table}`, text: byKeyText(table), fields: fieldsOf(table) },
-      types.map((type, i) =>
-        encodeArray(
-          type,
-          keys.map((key) => key[i]),
-        ),
+    const values = types.map((type, i) =>
+      encodeArray(
+        type,
+        keys.map((key) => key[i]),
       ),
-      (set, rows) => loadRows(set, table, rows),
     );
+    this.found({ name: `gather_${table}`, text: byKeyText(table) }, [table], values);
     this.mark((set) => {
       for (const key of keys) set.markKey(table, key);
     });
@@ -83,23 +80,23 @@ export class Planner implements GatherPlan {
 
   /** Rows of a table by a joined statement. */
   joined(name: string, table: TableName, values: readonly Value[]): void {
-    const statement = { ...joinedStatement(name), fields: fieldsOf(table) };
-    this.step(statement, values, (set, rows) => loadRows(set, table, rows));
+    this.found(joinedStatement(name), [table], values);
   }
 
-  /** Rows of several tables by one statement of `{alias AS table}` in the order of `found`; what it did not find is null. */
+  /** Rows of several tables by one joined statement, in the order of `found`; what it did not find is null. */
   joinedTables(name: string, found: readonly Found[], values: readonly Value[]): void {
-    this.step({ ...joinedStatement(name), raw: true }, values, (set, rows) => {
-      const texts = rows as unknown as readonly (readonly (string | null)[])[];
-      for (const part of partsOf(name, found)) loadParts(set, part, texts);
-    });
+    this.found(joinedStatement(name), found, values);
   }
 
   /** Rows that stand under an index, by a joined statement. */
   indexed<I extends IndexName>(name: string, index: I, values: readonly Value[]): void {
-    const statement = { ...joinedStatement(name), fields: fieldsOf(INDEXES[index].table) };
-    this.step(statement, values, (set, rows) => {
-      for (const row of rows) loadUnder(set, index, row as unknown as Tables[IndexTable<I>]);
+    this.found(joinedStatement(name), [{ under: index }], values);
+  }
+
+  private found(statement: Statement, found: readonly Found[], values: readonly Value[]): void {
+    this.step({ ...statement, raw: true }, values, (set, rows) => {
+      const texts = rows as unknown as readonly (readonly (string | null)[])[];
+      for (const [at, each] of found.entries()) loadFound(set, each, at, texts);
     });
   }
 
@@ -113,71 +110,30 @@ export class Planner implements GatherPlan {
   }
 }
 
-/** Rows of a table in a statement that reads several, or rows that stand under an index. */
+/** Rows of a table, or rows that stand under an index. */
 type Found = TableName | { readonly under: IndexName };
 
-/** One table's columns in a statement that reads several. */
-interface Part {
-  readonly table: TableName;
-  readonly under: IndexName | undefined;
-  /** Where its first column stands. */
-  readonly start: number;
-  readonly columns: readonly {
-    readonly field: string;
-    readonly parse: ((text: string) => unknown) | undefined;
-  }[];
-  /** Which of them are its key. */
-  readonly keys: readonly number[];
-}
-
-const partsByStatement = new Map<string, readonly Part[]>();
-
-/** What `{alias AS table}` of the tables, in this order, comes to in a statement. */
-function partsOf(statement: string, found: readonly Found[]): readonly Part[] {
-  let parts = partsByStatement.get(statement);
-  if (!parts) partsByStatement.set(statement, (parts = describeParts(found)));
-  return parts;
-}
-
-function describeParts(found: readonly Found[]): Part[] {
-  let next = 0;
-  return found.map((each) => {
-    const under = typeof each === 'string' ? undefined : each.under;
-    const table = typeof each === 'string' ? each : INDEXES[each.under].table;
-    const types = TABLES[table].columns as Readonly<Record<string, ColumnType>>;
-    const fields = Object.keys(types);
-    const start = next;
-    next += fields.length;
-    return {
-      table,
-      under,
-      start,
-      columns: fields.map((field) => ({ field, parse: parserOfType(types[field] as ColumnType) })),
-      keys: (KEY_FIELDS[table] as readonly string[]).map((field) => fields.indexOf(field)),
-    };
-  });
-}
-
-/** Rows of which each holds one of several tables. Many hold the same ones, which are decoded once. */
-function loadParts(set: WorkingSet, part: Part, rows: readonly (readonly (string | null)[])[]): void {
-  const { table, under, start, columns, keys } = part;
+/**
+ * The rows of one column. Many may hold the same one, which is decoded once.
+ *
+ * @param at the column
+ */
+function loadFound(
+  set: WorkingSet,
+  found: Found,
+  at: number,
+  rows: readonly (readonly (string | null)[])[],
+): void {
+  const under = typeof found === 'string' ? undefined : found.under;
+  const table = typeof found === 'string' ? found : INDEXES[found.under].table;
   const known = new Set<string>();
-  for (const raw of rows) {
-    const [first] = keys as readonly [number];
-    if (raw[start + first] === null) continue;
-    const key =
-      keys.length === 1 ? (raw[start + first] as string) : keys.map((at) => raw[start + at]).join('\0');
-    if (known.has(key)) continue;
-    known.add(key);
-    const row: Record<string, unknown> = {};
-    for (let i = 0; i < columns.length; i += 1) {
-      const { field, parse } = columns[i] as Part['columns'][number];
-      const text = raw[start + i] as string | null;
-      row[field] = text === null || parse === undefined ? text : parse(text);
-    }
-    const loaded = row as unknown as Tables[typeof table];
-    if (under === undefined) set.loadRow(table, loaded);
-    else loadUnder(set, under, loaded);
+  for (const columns of rows) {
+    const text = columns[at] as string | null;
+    if (text === null || known.has(text)) continue;
+    known.add(text);
+    const row = decodeFound(table, text);
+    if (under === undefined) set.loadRow(table, row);
+    else loadUnder(set, under, row);
   }
 }
 
@@ -185,11 +141,6 @@ function loadParts(set: WorkingSet, part: Part, rows: readonly (readonly (string
 function loadUnder(set: WorkingSet, name: IndexName, row: Tables[TableName]): void {
   const key = (INDEXES[name].keyOf as (row: Tables[TableName]) => string | undefined)(row);
   if (key !== undefined) set.loadIndexed(name, [key], row as Tables[IndexTable<typeof name>]);
-}
-
-/** Rows of a statement whose `fields` are the table's. */
-function loadRows(set: WorkingSet, table: TableName, rows: readonly Record<string, unknown>[]): void {
-  for (const row of rows) set.loadRow(table, row as unknown as Tables[typeof table]);
 }
 
 export function joinedStatement(name: string): Statement {
@@ -216,8 +167,8 @@ export function byKeyText(table: TableName): string {
       `${last} >= k.${last} AND ${last} <= k.${last} ORDER BY ${last}`,
     ].join(' AND ');
     text =
-      `SELECT t.* FROM unnest(${arrays.join(', ')}) AS k(${columns.join(', ')}) ` +
-      `CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE domain_id = $1 AND ${match} LIMIT 1) AS t`;
+      `SELECT t.found FROM unnest(${arrays.join(', ')}) AS k(${columns.join(', ')}) ` +
+      `CROSS JOIN LATERAL (SELECT ${foundRow(table)} AS found FROM ${table} WHERE domain_id = $1 AND ${match} LIMIT 1) AS t`;
     byKeyTexts.set(table, text);
   }
   return text;

@@ -4,7 +4,7 @@ import type { Tables } from '../ledger/tables.js';
 import type { WorkingSet } from '../ledger/working-set.js';
 import { planActions } from './gather-actions.js';
 import { type GatherPlan, joinedStatement, Planner, single, texts } from './gather-planner.js';
-import { decodeRow, encodeArray } from './row-codec.js';
+import { decodeFound, encodeArray } from './row-codec.js';
 
 /**
  * Plans the reads of a batch: each kind of read is one statement for all its keys (architecture.md, Gather).
@@ -423,8 +423,13 @@ function planPlatform(plan: Planner, lock: boolean): void {
   if (spiffeIds.length > 0) {
     const name = lock ? 'platform_operators_locked' : 'platform_operators';
     plan.step(joinedStatement(name), [texts(spiffeIds)], (set, rows) => {
-      const found = new Map(rows.map((row) => [row['spiffe_id'] as string, decodeRow('operators', row)]));
-      for (const spiffeId of spiffeIds) set.loadPlatformOperator(spiffeId, found.get(spiffeId));
+      const operators = rows.map((row) => decodeFound('operators', row['found'] as string));
+      for (const spiffeId of spiffeIds) {
+        set.loadPlatformOperator(
+          spiffeId,
+          operators.find((row) => row.spiffeId === spiffeId),
+        );
+      }
     });
   }
   if (plan.keys('shares').length > 0) {

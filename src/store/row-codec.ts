@@ -1,8 +1,9 @@
 import type { CustomTypesConfig } from 'pg';
 import type { TableName, Tables } from '../ledger/tables.js';
 import { binaryArray, isElementType } from './binary-array.js';
+import { parseRecord } from './record-text.js';
 import type { ColumnType } from './table-spec.js';
-import { columnName, TABLES } from './tables.js';
+import { TABLES } from './tables.js';
 
 /** Type ids of Postgres that rows are read with. */
 const INT8 = 20;
@@ -40,7 +41,7 @@ const TYPE_IDS: Readonly<Record<ColumnType, number | undefined>> = {
 };
 
 /** How the text of a column is read; undefined: it is a text. */
-export function parserOfType(type: ColumnType): ((text: string) => unknown) | undefined {
+function parserOfType(type: ColumnType): ((text: string) => unknown) | undefined {
   const id = TYPE_IDS[type];
   return id === undefined ? undefined : PARSERS.get(id);
 }
@@ -127,28 +128,31 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
-const FIELDS: ReadonlyMap<TableName, readonly { field: string; column: string }[]> = new Map(
-  (Object.keys(TABLES) as TableName[]).map((table) => [
-    table,
-    Object.keys(TABLES[table].columns).map((field) => ({ field, column: columnName(field) })),
-  ]),
-);
-
-/** The field of each column of a table. */
-export function fieldsOf(table: TableName): ReadonlyMap<string, string> {
-  return FIELD_NAMES.get(table) as ReadonlyMap<string, string>;
+/** A column of a row that travels as one value. */
+interface FoundColumn {
+  readonly field: string;
+  readonly parse: ((text: string) => unknown) | undefined;
 }
 
-const FIELD_NAMES: ReadonlyMap<TableName, ReadonlyMap<string, string>> = new Map(
-  [...FIELDS].map(([table, columns]) => [
+const FOUND_COLUMNS: ReadonlyMap<TableName, readonly FoundColumn[]> = new Map(
+  (Object.keys(TABLES) as TableName[]).map((table) => [
     table,
-    new Map(columns.map(({ field, column }) => [column, field] as const)),
+    Object.entries(TABLES[table].columns as Readonly<Record<string, ColumnType>>).map(([field, type]) => ({
+      field,
+      parse: parserOfType(type),
+    })),
   ]),
 );
 
-/** A row as the driver gave it, with the fields of its type. Undefined where the key columns are null: an outer join found nothing. */
-export function decodeRow<T extends TableName>(table: T, raw: Readonly<Record<string, unknown>>): Tables[T] {
+/** A row of a table that came as one value (`foundRow`). */
+export function decodeFound<T extends TableName>(table: T, text: string): Tables[T] {
+  const columns = FOUND_COLUMNS.get(table) ?? [];
+  const values = parseRecord(text);
   const row: Record<string, unknown> = {};
-  for (const { field, column } of FIELDS.get(table) ?? []) row[field] = raw[column];
+  for (let i = 0; i < columns.length; i += 1) {
+    const { field, parse } = columns[i] as FoundColumn;
+    const value = values[i] as string | null;
+    row[field] = value === null || parse === undefined ? value : parse(value);
+  }
   return row as unknown as Tables[T];
 }

@@ -18,7 +18,7 @@ export function loadStatements(path: string): ReadonlyMap<string, string> {
 
 /**
  * `-- name: x` begins a statement, `-- part: x` what several of the file share: a line `-- include x` stands for it.
- * `{a AS effects}` stands for all columns of the table effects, from alias a, each named `effects__<column>`.
+ * `{effects}` stands for a row of the table effects as one value, its columns in the order of the description, called `found`.
  */
 function addStatements(statements: Map<string, string>, text: string, origin: string): void {
   const parts = new Map<string, string>();
@@ -36,16 +36,19 @@ function addStatements(statements: Map<string, string>, text: string, origin: st
       name,
       body
         .replace(/^-- include (.*)$/gm, (_, part: string) => partOf(parts, part, origin))
-        .replace(/\{(\w+) AS (\w+)\}/g, (_, alias: string, table: string) => columnsOf(alias, table, origin)),
+        .replace(/\{([a-z][a-z_]*)\}/g, (_, table: string) => rowOf(table, origin)),
     );
   }
 }
 
-function columnsOf(alias: string, table: string, origin: string): string {
+function rowOf(table: string, origin: string): string {
   if (!isTable(table)) throw new Error(`no table ${table} in ${origin}`);
-  return Object.keys(TABLES[table].columns)
-    .map((field) => `${alias}.${columnName(field)} AS ${table}__${columnName(field)}`)
-    .join(', ');
+  return `${foundRow(table)} AS found`;
+}
+
+/** A row of a table as one value: what `decodeFound` reads. */
+export function foundRow(table: TableName): string {
+  return `ROW(${Object.keys(TABLES[table].columns).map(columnName).join(', ')})`;
 }
 
 function isTable(name: string): name is TableName {

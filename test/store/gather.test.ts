@@ -5,13 +5,13 @@ import { auditCodec } from '../../src/lane/audit-codec.js';
 import { fieldsDigest } from '../../src/ledger/action/gate-shapes.js';
 import { sha256 } from '../../src/ledger/encoding.js';
 import { ANY_ACTION, EVERY_SHAPE, type Reads } from '../../src/ledger/reads.js';
-import type { TableName } from '../../src/ledger/tables.js';
+import type { TableName, Tables } from '../../src/ledger/tables.js';
 import { DAY } from '../../src/ledger/types.js';
 import { NotGatheredError, type WorkingSet } from '../../src/ledger/working-set.js';
 import { gatherBatch } from '../../src/store/batch-transaction.js';
 import { PipelineConnection } from '../../src/store/connection.js';
-import { decodeRow, TYPES } from '../../src/store/row-codec.js';
-import { TABLES } from '../../src/store/tables.js';
+import { TYPES } from '../../src/store/row-codec.js';
+import { columnName, TABLES } from '../../src/store/tables.js';
 import {
   acknowledgeCall,
   done,
@@ -226,10 +226,16 @@ async function inMemory(): Promise<MemoryStore> {
   copy.now = await storeNow();
   for (const table of Object.keys(TABLES) as TableName[]) {
     const { rows } = await client.query(`SELECT * FROM ${table} WHERE domain_id = $1`, [DOMAIN]);
-    for (const row of rows) copy.put(table, decodeRow(table, row));
+    for (const row of rows) copy.put(table, namedRow(table, row));
   }
   await client.end();
   return copy;
+}
+
+/** A row as the driver gave it, column by column, with the fields of its type. */
+function namedRow<T extends TableName>(table: T, raw: Readonly<Record<string, unknown>>): Tables[T] {
+  const fields = Object.keys(TABLES[table].columns);
+  return Object.fromEntries(fields.map((field) => [field, raw[columnName(field)]])) as unknown as Tables[T];
 }
 
 /** What a working set knows: rows and absences by table, row keys by index. */

@@ -3,56 +3,56 @@
 -- plan for equality alone may take any index that begins with the domain, since all of them cost the same then.
 
 -- name: actions_of_keys
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND idempotency_key >= k.id AND idempotency_key <= k.id ORDER BY idempotency_key LIMIT 1) AS t
+SELECT t.found FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT {actions} FROM actions WHERE domain_id = $1 AND idempotency_key >= k.id AND idempotency_key <= k.id ORDER BY idempotency_key LIMIT 1) AS t
 
 -- name: actions_of_effects
-SELECT t.* FROM unnest($2::text[]) AS k(id)
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS t
+SELECT t.found FROM unnest($2::text[]) AS k(id)
+CROSS JOIN LATERAL (SELECT {actions} FROM actions WHERE domain_id = $1 AND effect_id >= k.id AND effect_id <= k.id ORDER BY effect_id LIMIT 1) AS t
 
 -- name: gates_of_approvals
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_receipts
+  SELECT {action_receipts} FROM action_receipts
   WHERE domain_id = $1 AND external_id >= k.id AND external_id <= k.id AND receipt_class = 'gate' AND status = 'passed'
   ORDER BY external_id LIMIT 1
 ) AS t
 
 -- name: gates_of_decisions
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_receipts WHERE domain_id = $1 AND decision_id >= k.id AND decision_id <= k.id
+  SELECT {action_receipts} FROM action_receipts WHERE domain_id = $1 AND decision_id >= k.id AND decision_id <= k.id
   ORDER BY decision_id LIMIT 1
 ) AS t
 
 -- name: events_of_requests
-SELECT t.* FROM unnest($2::text[], $3::bytea[]) AS k(action_id, request_digest)
+SELECT t.found FROM unnest($2::text[], $3::bytea[]) AS k(action_id, request_digest)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_events
+  SELECT {action_events} FROM action_events
   WHERE domain_id = $1 AND action_id = k.action_id AND request_digest >= k.request_digest
     AND request_digest <= k.request_digest ORDER BY request_digest LIMIT 1
 ) AS t
 
 -- name: leases_of_holders
-SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(action_id, spiffe_id)
+SELECT t.found FROM unnest($2::text[], $3::text[]) AS k(action_id, spiffe_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_leases WHERE domain_id = $1 AND action_id = k.action_id AND holder_spiffe_id = k.spiffe_id
+  SELECT {action_leases} FROM action_leases WHERE domain_id = $1 AND action_id = k.action_id AND holder_spiffe_id = k.spiffe_id
   ORDER BY lease_token LIMIT 1
 ) AS t
 
 -- name: leases_of_requests
-SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, request_id)
+SELECT t.found FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, request_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_leases WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id >= k.request_id AND request_id <= k.request_id ORDER BY request_id LIMIT 1
+  SELECT {action_leases} FROM action_leases WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id >= k.request_id AND request_id <= k.request_id ORDER BY request_id LIMIT 1
 ) AS t
 
 -- name: actions_of_lease_requests
-SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, request_id)
+SELECT t.found FROM unnest($2::text[], $3::text[]) AS k(spiffe_id, request_id)
 CROSS JOIN LATERAL (
   SELECT action_id FROM action_leases
   WHERE domain_id = $1 AND holder_spiffe_id = k.spiffe_id AND request_id >= k.request_id AND request_id <= k.request_id ORDER BY request_id LIMIT 1
 ) AS l
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= l.action_id AND action_id <= l.action_id ORDER BY action_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {actions} FROM actions WHERE domain_id = $1 AND action_id >= l.action_id AND action_id <= l.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- part: found_in_scopes
 -- What each scope has next: of every pair of source and type in it, the first that are ready, and of these the first. The
@@ -62,7 +62,7 @@ CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= 
 WITH clock AS MATERIALIZED (
   SELECT greatest(surety_now(), (SELECT last_time FROM domain_heads WHERE domain_id = $1)) AS now
 )
-SELECT t.* FROM (
+SELECT t.found FROM (
   SELECT DISTINCT r.action_id
   FROM unnest($2::text[], $3::boolean[], $4::text[], $5::text[], $6::text[]) AS k(source, exact, types, ids, states)
   CROSS JOIN LATERAL (
@@ -124,7 +124,7 @@ SELECT t.* FROM (
 
 -- name: ready_actions
 -- include found_in_scopes
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {actions} FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- name: recovery_of_ready_actions
 -- The same again, for the contracts and journals of those that are DISPATCHED.
@@ -134,22 +134,22 @@ CROSS JOIN LATERAL (
 ) AS d
 CROSS JOIN LATERAL (VALUES ('recovery'), ('observation')) AS c(class)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_receipts WHERE domain_id = $1 AND action_id = found.action_id AND receipt_class = c.class
+  SELECT {action_receipts} FROM action_receipts WHERE domain_id = $1 AND action_id = found.action_id AND receipt_class = c.class
   ORDER BY receipt_key LIMIT 101
 ) AS t
 WHERE d.state = 'DISPATCHED'
 
 -- name: expired_leases
-SELECT t.* FROM (
+SELECT t.found FROM (
   SELECT action_id FROM actions
   WHERE domain_id = $1 AND lease_token IS NOT NULL
     AND lease_expires_at <= (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
   ORDER BY lease_expires_at, action_id LIMIT $2::integer
 ) AS found
-CROSS JOIN LATERAL (SELECT * FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {actions} FROM actions WHERE domain_id = $1 AND action_id >= found.action_id AND action_id <= found.action_id ORDER BY action_id LIMIT 1) AS t
 
 -- name: recovery_of_expired_leases
-SELECT t.* FROM (
+SELECT t.found FROM (
   SELECT action_id FROM actions
   WHERE domain_id = $1 AND lease_token IS NOT NULL
     AND lease_expires_at <= (SELECT greatest(surety_now(), last_time) FROM domain_heads WHERE domain_id = $1)
@@ -160,54 +160,54 @@ CROSS JOIN LATERAL (
 ) AS d
 CROSS JOIN LATERAL (VALUES ('recovery'), ('observation')) AS c(class)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_receipts WHERE domain_id = $1 AND action_id = found.action_id AND receipt_class = c.class
+  SELECT {action_receipts} FROM action_receipts WHERE domain_id = $1 AND action_id = found.action_id AND receipt_class = c.class
   ORDER BY receipt_key LIMIT 101
 ) AS t
 WHERE d.state = 'DISPATCHED'
 
 -- name: receipts_of
-SELECT t.* FROM unnest($2::text[], $3::text[]) AS k(action_id, receipt_class)
+SELECT t.found FROM unnest($2::text[], $3::text[]) AS k(action_id, receipt_class)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_receipts WHERE domain_id = $1 AND action_id = k.action_id AND receipt_class = k.receipt_class
+  SELECT {action_receipts} FROM action_receipts WHERE domain_id = $1 AND action_id = k.action_id AND receipt_class = k.receipt_class
   ORDER BY receipt_key LIMIT 101
 ) AS t
 
 -- name: tools_of_actions
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT tool_name FROM actions WHERE domain_id = $1 AND action_id >= k.id AND action_id <= k.id ORDER BY action_id LIMIT 1) AS a
-CROSS JOIN LATERAL (SELECT * FROM tools WHERE domain_id = $1 AND tool_name >= a.tool_name AND tool_name <= a.tool_name ORDER BY tool_name LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {tools} FROM tools WHERE domain_id = $1 AND tool_name >= a.tool_name AND tool_name <= a.tool_name ORDER BY tool_name LIMIT 1) AS t
 
 -- name: conditions_of_actions
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT type FROM actions WHERE domain_id = $1 AND action_id >= k.id AND action_id <= k.id ORDER BY action_id LIMIT 1) AS a
-CROSS JOIN LATERAL (SELECT * FROM action_conditions WHERE domain_id = $1 AND action_type >= a.type AND action_type <= a.type ORDER BY action_type LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {action_conditions} FROM action_conditions WHERE domain_id = $1 AND action_type >= a.type AND action_type <= a.type ORDER BY action_type LIMIT 1) AS t
 
 -- name: gates_of_actions
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
-  SELECT * FROM action_receipts WHERE domain_id = $1 AND action_id = k.id AND receipt_class = 'gate'
+  SELECT {action_receipts} FROM action_receipts WHERE domain_id = $1 AND action_id = k.id AND receipt_class = 'gate'
   ORDER BY receipt_key LIMIT 101
 ) AS t
 
 -- name: owners_of_gates
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT approver_spiffe_id FROM action_receipts WHERE domain_id = $1 AND action_id = k.id AND receipt_class = 'gate'
   ORDER BY receipt_key LIMIT 101
 ) AS g
-CROSS JOIN LATERAL (SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id >= g.approver_spiffe_id AND spiffe_id <= g.approver_spiffe_id ORDER BY spiffe_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {owners} FROM owners WHERE domain_id = $1 AND spiffe_id >= g.approver_spiffe_id AND spiffe_id <= g.approver_spiffe_id ORDER BY spiffe_id LIMIT 1) AS t
 
 -- name: bounded_grants_of_gates
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (
   SELECT bounded_grant_id FROM action_receipts WHERE domain_id = $1 AND action_id = k.id AND receipt_class = 'gate'
   ORDER BY receipt_key LIMIT 101
 ) AS g
 CROSS JOIN LATERAL (
-  SELECT * FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id >= g.bounded_grant_id AND bounded_grant_id <= g.bounded_grant_id ORDER BY bounded_grant_id LIMIT 1
+  SELECT {bounded_grants} FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id >= g.bounded_grant_id AND bounded_grant_id <= g.bounded_grant_id ORDER BY bounded_grant_id LIMIT 1
 ) AS t
 
 -- name: owners_of_bounded_grants
-SELECT t.* FROM unnest($2::text[]) AS k(id)
+SELECT t.found FROM unnest($2::text[]) AS k(id)
 CROSS JOIN LATERAL (SELECT owner_spiffe_id FROM bounded_grants WHERE domain_id = $1 AND bounded_grant_id >= k.id AND bounded_grant_id <= k.id ORDER BY bounded_grant_id LIMIT 1) AS g
-CROSS JOIN LATERAL (SELECT * FROM owners WHERE domain_id = $1 AND spiffe_id >= g.owner_spiffe_id AND spiffe_id <= g.owner_spiffe_id ORDER BY spiffe_id LIMIT 1) AS t
+CROSS JOIN LATERAL (SELECT {owners} FROM owners WHERE domain_id = $1 AND spiffe_id >= g.owner_spiffe_id AND spiffe_id <= g.owner_spiffe_id ORDER BY spiffe_id LIMIT 1) AS t
