@@ -27,7 +27,7 @@ export class StoredSide {
     const { store, events, callers } = this;
     const grants = await this.grants.forSeconds(seconds);
     const order = {
-      ...({ kind: 'reserve', domainId: DOMAIN, log: 'chained' } as const),
+      ...({ kind: 'reserve', domainId: DOMAIN, mode: 'whole' } as const),
       ...{ callers, seconds, grants, events },
     };
     const before = await this.walPosition();

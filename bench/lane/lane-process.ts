@@ -19,12 +19,20 @@ import {
 } from '../world/names.js';
 import { BatchFigures } from './batch-figures.js';
 import { callerOf } from './caller.js';
-import type { LaneOrder, LaneReserveOrder, OpenLaneOrder } from './messages.js';
-import { withLog } from './unchained.js';
+import type { LaneMode, LaneOrder, LaneReserveOrder, OpenLaneOrder } from './messages.js';
+import { rowsOnly } from './rows-only.js';
+import { unchained, unlogged } from './unchained.js';
 
 /** Of the service's own defaults. */
 const LANE_CONNECTIONS = 8;
 const QUEUE_LIMIT = 2_000;
+
+const DECISIONS: Readonly<Record<LaneMode, (decision: typeof reserveEffect) => typeof reserveEffect>> = {
+  whole: (decision) => decision,
+  unchained,
+  unlogged,
+  rows: rowsOnly,
+};
 
 interface Open {
   readonly pool: ConnectionPool;
@@ -62,7 +70,7 @@ export class LaneProcess {
     if (!this.open) throw new Error('nothing is connected');
     const { lanes, figures } = this.open;
     const commands = commandsOf(order);
-    const decision = withLog(reserveEffect, order.log);
+    const decision = DECISIONS[order.mode](reserveEffect);
     const latencies: number[] = [];
     let at = 0;
     await turn();

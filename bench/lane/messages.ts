@@ -15,10 +15,13 @@ export interface LaneReserveOrder extends RoundPlan {
   readonly grants: GrantSupply;
   /** Published events, by harness. */
   readonly events: readonly (readonly string[])[];
-  readonly log: LogMode;
+  readonly mode: LaneMode;
 }
 
-/** What becomes of the entries of the log (`unchained.ts`). */
-export type LogMode = 'chained' | 'unchained' | 'none';
+/**
+ * What the lane does. `whole`: all of it, as in the service; `unchained`, `unlogged`: without the chain, without any log
+ * (`unchained.ts`); `rows`: its rows, and no rule (`rows-only.ts`).
+ */
+export type LaneMode = 'whole' | 'unchained' | 'unlogged' | 'rows';
 
 export type LaneOrder = OpenLaneOrder | LaneReserveOrder;

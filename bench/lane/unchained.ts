@@ -1,24 +1,34 @@
 import type { AuditDraft } from '../../src/ledger/audit/records.js';
 import type { CommandBase, Decision } from '../../src/ledger/decision.js';
 import type { AuditPosition, Draft } from '../../src/ledger/working-set.js';
-import type { LogMode } from './messages.js';
 
 /** What stands in place of a leaf that nobody made. */
 const NO_LEAF = Buffer.alloc(32);
 
 /**
- * The same decision without the audit chain, or without the log at all, for B4 alone; the service has no such switch.
- *
- * `unchained`: entries are encoded and written, at the head's next position, but no leaf and no chain hash is made.
- * `none`: no entry is encoded, no row of `audit_entries` is written, and the head keeps its position and hash. All else is as
- * it is, the head's counters and fence included.
+ * The same decision without the audit chain, for B4 alone; the service has no such switch. Entries are encoded and written, at
+ * the head's next position, but no leaf and no chain hash is made.
  */
-export function withLog<Command extends CommandBase, Reply>(
+export function unchained<Command extends CommandBase, Reply>(
   decision: Decision<Command, Reply>,
-  log: LogMode,
 ): Decision<Command, Reply> {
-  if (log === 'chained') return decision;
-  const append = log === 'unchained' ? appendUnchained : nowhere;
+  return appending(decision, appendUnchained);
+}
+
+/**
+ * The same decision without any log, for B4 alone: no entry is encoded, no row of `audit_entries` is written, and the head keeps
+ * its position and hash. All else is as it is, the head's counters and fence included.
+ */
+export function unlogged<Command extends CommandBase, Reply>(
+  decision: Decision<Command, Reply>,
+): Decision<Command, Reply> {
+  return appending(decision, nowhere);
+}
+
+function appending<Command extends CommandBase, Reply>(
+  decision: Decision<Command, Reply>,
+  append: (draft: Draft, entry: AuditDraft) => AuditPosition,
+): Decision<Command, Reply> {
   return {
     ...decision,
     decide(draft, command, now) {

@@ -1,3 +1,4 @@
+import type { LaneMode } from '../lane/messages.js';
 import { runInterleaved } from '../measure/interleave.js';
 import { perSecond } from '../measure/measured.js';
 import { LaneSide } from '../sides/lane.js';
@@ -21,9 +22,20 @@ export const b3: readonly Ratio[] = [
     title: 'the lane in process ÷ one function in the database that chains its log, as the lane does',
     b: `pgbench calling the same function with one chained log, whose head is locked until the commit, ${CLIENTS} clients`,
   },
+  {
+    ...laneAgainst('baseline.pgbench', 'rows'),
+    title: 'the rows of a reservation, without a rule ÷ one function in the database',
+    a:
+      `the same rows and chained entries, by the lane, ${CALLERS} callers, in a domain of its own: the grant is read, nothing ` +
+      'else is, and nothing is decided (bench/lane/rows-only.ts)',
+    b: `pgbench calling one stored function of four statements, ${CLIENTS} clients`,
+  },
 ];
 
-function laneAgainst(script: 'baseline.pgbench' | 'baseline-chained.pgbench'): Omit<Ratio, 'title' | 'b'> {
+function laneAgainst(
+  script: 'baseline.pgbench' | 'baseline-chained.pgbench',
+  mode: LaneMode = 'whole',
+): Omit<Ratio, 'title' | 'b'> {
   return {
     id: 'B3',
     a: `the lane in process, ${CALLERS} callers, all rules, audit chain on`,
@@ -31,7 +43,7 @@ function laneAgainst(script: 'baseline.pgbench' | 'baseline-chained.pgbench'): O
     needsPgbench: true,
     settings: { callers: CALLERS, batch_limit: BATCH_LIMIT, pgbench: `${PGBENCH_SETTINGS} -c ${CLIENTS}` },
     async measure({ world, plan, onStep }) {
-      const lane = new LaneSide(world, CALLERS);
+      const lane = new LaneSide(world, CALLERS, mode);
       const pgbench = new Pgbench(world, CLIENTS, script);
       const sides = {
         a: async () => perSecond(await lane.measure(plan.seconds)),

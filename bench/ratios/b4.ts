@@ -1,4 +1,4 @@
-import type { LogMode } from '../lane/messages.js';
+import type { LaneMode } from '../lane/messages.js';
 import { runInterleaved } from '../measure/interleave.js';
 import { perSecond } from '../measure/measured.js';
 import { LaneSide } from '../sides/lane.js';
@@ -18,7 +18,7 @@ export const b4: readonly Ratio[] = [
     goal: { at: 'least', value: 0.95 },
   },
   {
-    ...chainedAgainst('none'),
+    ...chainedAgainst('unlogged'),
     title: 'with the audit chain ÷ without any log',
     b:
       'the same in a domain of its own without a log: no entry is encoded, no row of audit_entries written, and the head keeps ' +
@@ -26,7 +26,7 @@ export const b4: readonly Ratio[] = [
   },
 ];
 
-function chainedAgainst(log: LogMode): Omit<Ratio, 'title' | 'b'> {
+function chainedAgainst(mode: LaneMode): Omit<Ratio, 'title' | 'b'> {
   return {
     id: 'B4',
     a: `the lane in process, ${CALLERS} callers, all rules, audit chain on`,
@@ -34,7 +34,7 @@ function chainedAgainst(log: LogMode): Omit<Ratio, 'title' | 'b'> {
     needsPgbench: false,
     settings: { callers: CALLERS, batch_limit: BATCH_LIMIT },
     async measure({ world, plan, onStep }) {
-      const [on, off] = [new LaneSide(world, CALLERS), new LaneSide(world, CALLERS, log)];
+      const [on, off] = [new LaneSide(world, CALLERS), new LaneSide(world, CALLERS, mode)];
       const sides = {
         a: async () => perSecond(await on.measure(plan.seconds)),
         b: async () => perSecond(await off.measure(plan.seconds)),

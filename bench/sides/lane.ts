@@ -1,14 +1,15 @@
-import type { LogMode } from '../lane/messages.js';
+import type { LaneMode } from '../lane/messages.js';
 import type { Measured } from '../measure/measured.js';
 import type { BenchWorld } from '../world/bench-world.js';
 import { GrantLoader } from '../world/grant-supply.js';
 import { DOMAIN, UNCHAINED_DOMAIN } from '../world/names.js';
 
 /** What the costs of a call are listed as. */
-const NAMES: Readonly<Record<LogMode, string>> = {
-  chained: 'lane',
+const NAMES: Readonly<Record<LaneMode, string>> = {
+  whole: 'lane',
   unchained: 'lane without chain',
-  none: 'lane without log',
+  unlogged: 'lane without log',
+  rows: 'rows alone',
 };
 
 /** The lane without RPC, in a process of its own together with its callers. */
@@ -21,19 +22,19 @@ export class LaneSide {
   constructor(
     private readonly world: BenchWorld,
     private readonly callers: number,
-    private readonly log: LogMode = 'chained',
+    private readonly mode: LaneMode = 'whole',
   ) {
-    this.domainId = log === 'chained' ? DOMAIN : UNCHAINED_DOMAIN;
+    this.domainId = mode === 'whole' ? DOMAIN : UNCHAINED_DOMAIN;
     this.grants = new GrantLoader(world, this.domainId);
   }
 
   async measure(seconds: number): Promise<Measured> {
     const grants = await this.grants.forSeconds(seconds);
-    const { world, callers, log, domainId } = this;
+    const { world, callers, mode, domainId } = this;
     const events = world.events[domainId] ?? [];
-    const order = { kind: 'reserve', domainId, callers, seconds, grants, events, log } as const;
+    const order = { kind: 'reserve', domainId, callers, seconds, grants, events, mode } as const;
     const round = (): Promise<Measured> => world.lane.measure(order);
-    const name = NAMES[log];
+    const name = NAMES[mode];
     const measured = await world.costs.during(name, ['postgres'], 'its process', round);
     this.grants.note(measured);
     this.figures = measured.figures ?? {};
