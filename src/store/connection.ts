@@ -46,7 +46,7 @@ export interface ConnectionSettings {
   readonly statementTimeoutMs?: number;
   /** Another limit than `LOCK_TIMEOUT_MS`, in milliseconds. */
   readonly lockTimeoutMs?: number;
-  /** Plans its statements with their values, each time: for those whose best plan depends on what is asked. */
+  /** Leaves to Postgres whether a statement is planned with its values each time: for those whose best plan depends on what is asked. */
   readonly planEachTime?: true;
 }
 
