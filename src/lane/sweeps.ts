@@ -27,8 +27,16 @@ export interface SweepRound {
 interface SweptPage {
   readonly moved: number;
   readonly failures: readonly unknown[];
-  /** Nothing is behind it. */
-  readonly last: boolean;
+  /** Whether it is worth asking for another one. */
+  readonly more: boolean;
+}
+
+/** What became of candidates. */
+interface Swept {
+  readonly moved: number;
+  readonly failures: readonly unknown[];
+  /** The domain of each that is where it was: its row is corrupt, say, or another replica was first. */
+  readonly left: readonly string[];
 }
 
 /** What the sweeps need. */
@@ -126,9 +134,15 @@ export class Sweeps {
     query: string,
     decision: Decision<Command, Reply>,
   ): Promise<number> {
+    // What cannot be moved stays first in its domain: the next page begins behind it, else nothing else would have its turn.
+    let passed = 0;
     return this.pageByPage(async () => {
-      const candidates = await this.parts.reader.query<Candidate<Command>>(query, [CANDIDATES_PER_PAGE]);
-      return this.submitAll(candidates, decision);
+      const values = [CANDIDATES_PER_PAGE, BigInt(passed)];
+      const candidates = await this.parts.reader.query<Candidate<Command>>(query, values);
+      const { moved, failures, left } = await this.submitAll(candidates, decision);
+      passed += mostOfOne(left);
+      const full = mostOfOne(candidates.map(({ domainId }) => domainId)) >= Number(CANDIDATES_PER_PAGE);
+      return { moved, failures, more: moved > 0 || full };
     });
   }
 
@@ -136,23 +150,19 @@ export class Sweeps {
   private endedGrants(): Promise<number> {
     return this.pageByPage(async () => {
       const { candidates, last } = await this.walk.next();
-      const pages: SweptPage[] = [];
+      const pages: Swept[] = [];
       for (let at = 0; at < candidates.length; at += Number(CANDIDATES_PER_PAGE)) {
         pages.push(
           await this.submitAll(candidates.slice(at, at + Number(CANDIDATES_PER_PAGE)), expireEffect),
         );
       }
-      return {
-        moved: pages.reduce((sum, { moved }) => sum + moved, 0),
-        failures: pages.flatMap(({ failures }) => failures),
-        last,
-      };
+      const moved = pages.reduce((sum, page) => sum + page.moved, 0);
+      return { moved, failures: pages.flatMap(({ failures }) => failures), more: moved > 0 && !last };
     });
   }
 
   /**
-   * Goes on until nothing moves any more, since what is refused now is tried in the next round, or until the round's share is
-   * done.
+   * Goes on as long as it is worth it, or until the round's share is done. What is refused now is tried in the next round.
    *
    * @throws the first failure of a candidate, once all the others have been tried
    */
@@ -163,7 +173,7 @@ export class Sweeps {
       const page = await next();
       failures.push(...page.failures);
       changed += page.moved;
-      if (page.last || page.moved === 0 || pages === PAGES_PER_ROUND || this.stopped) break;
+      if (!page.more || pages === PAGES_PER_ROUND || this.stopped) break;
     }
     if (failures.length > 0) throw failures[0];
     return changed;
@@ -173,7 +183,7 @@ export class Sweeps {
   private async submitAll<Command extends CommandBase, Reply extends { readonly changed: boolean }>(
     candidates: readonly Candidate<Command>[],
     decision: Decision<Command, Reply>,
-  ): Promise<SweptPage> {
+  ): Promise<Swept> {
     const outcomes = await Promise.allSettled(
       candidates.map(async (candidate) => {
         const command = { ...candidate, commandId: this.parts.newId('sweep') } as Command;
@@ -181,10 +191,21 @@ export class Sweeps {
         return outcome.ok && outcome.reply.changed;
       }),
     );
+    const left = candidates.filter((_, i) => {
+      const outcome = outcomes[i];
+      return outcome?.status !== 'fulfilled' || !outcome.value;
+    });
     return {
-      moved: outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value).length,
+      moved: candidates.length - left.length,
       failures: outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : [])),
-      last: false,
+      left: left.map(({ domainId }) => domainId),
     };
   }
+}
+
+/** How often the most frequent one is named. */
+function mostOfOne(domainIds: readonly string[]): number {
+  const counts = new Map<string, number>();
+  for (const domainId of domainIds) counts.set(domainId, (counts.get(domainId) ?? 0) + 1);
+  return Math.max(0, ...counts.values());
 }

@@ -117,6 +117,37 @@ describe('a sweep among others', () => {
     expect(failed).toEqual(['late_prepared_effects: bad has a row that nobody can read']);
   });
 
+  it('finds what is due behind others that cannot be moved, and tries these in every round', async () => {
+    const due = Array.from({ length: 450 }, (_, n) => ({ domainId: 'acme.test', effectId: `effect-${n}` }));
+    const moved: string[] = [];
+    const tried: string[] = [];
+    const sweeps = new Sweeps({
+      reader: {
+        query: async (name: string, [limit, passed]: readonly bigint[]) =>
+          name === 'lost_executions'
+            ? due
+                .filter(({ effectId }) => !moved.includes(effectId))
+                .slice(Number(passed), Number(passed) + Number(limit))
+            : [],
+      } as unknown as Reader,
+      commands: {
+        submit: async (_: unknown, { effectId }: { effectId: string }) => {
+          tried.push(effectId);
+          if (Number(effectId.split('-')[1]) < 420) return { ok: false, refusal: { reason: 'DATA_CORRUPT' } };
+          moved.push(effectId);
+          return { ok: true, reply: { changed: true } };
+        },
+      } as unknown as CommandRunner,
+      newId: () => 'sweep-1',
+      housekeeping: {},
+      onError: () => undefined,
+    });
+    expect(await sweeps.sweepOnce()).toEqual({ changed: 30 });
+    expect(tried).toHaveLength(450);
+    expect(await sweeps.sweepOnce()).toEqual({ changed: 0 });
+    expect(tried.filter((one) => one === 'effect-0')).toHaveLength(2);
+  });
+
   it('of housekeeping keeps none of the others, and each failure is told', async () => {
     const kept: string[] = [];
     const keep = (name: string, fails: boolean) => async () => {

@@ -1,5 +1,5 @@
 -- Candidates of the sweeps: found outside of any lane, judged again inside of one. Per domain, so that each lookup is a
--- range of its index. The clock is read once, in a subquery: it is volatile, and compared as it is would be read for each
+-- range of its index, and of each domain $2 are passed over. The clock is read once, in a subquery: it is volatile, and compared as it is would be read for each
 -- row that is not due, which are most.
 
 -- name: late_prepared_effects
@@ -7,7 +7,7 @@ SELECT d.domain_id, e.effect_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT effect_id FROM effects
   WHERE domain_id = d.domain_id AND state = 'PREPARED' AND start_before <= (SELECT surety_now())
-  ORDER BY start_before LIMIT $1
+  ORDER BY start_before LIMIT $1 OFFSET $2
 ) AS e
 
 -- name: prepared_effects_of_ended_grants
@@ -45,7 +45,7 @@ SELECT d.domain_id, e.effect_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT effect_id FROM effects
   WHERE domain_id = d.domain_id AND state = 'EXECUTING' AND lost_at <= (SELECT surety_now())
-  ORDER BY lost_at LIMIT $1
+  ORDER BY lost_at LIMIT $1 OFFSET $2
 ) AS e
 
 -- name: expired_proposals
@@ -53,7 +53,7 @@ SELECT d.domain_id, a.action_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT action_id FROM actions
   WHERE domain_id = d.domain_id AND state = 'PROPOSED' AND proposal_expires_at <= (SELECT surety_now())
-  ORDER BY proposal_expires_at LIMIT $1
+  ORDER BY proposal_expires_at LIMIT $1 OFFSET $2
 ) AS a
 
 -- name: expired_action_leases
@@ -61,7 +61,7 @@ SELECT d.domain_id, a.action_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT action_id FROM actions
   WHERE domain_id = d.domain_id AND lease_token IS NOT NULL AND lease_expires_at <= (SELECT surety_now())
-  ORDER BY lease_expires_at LIMIT $1
+  ORDER BY lease_expires_at LIMIT $1 OFFSET $2
 ) AS a
 
 -- name: unobservable_actions
@@ -70,5 +70,5 @@ SELECT d.domain_id, a.action_id FROM domains AS d
 CROSS JOIN LATERAL (
   SELECT action_id FROM actions
   WHERE domain_id = d.domain_id AND state = 'DISPATCHED' AND lease_token IS NULL AND observation_deadline <= (SELECT surety_now())
-  ORDER BY observation_deadline LIMIT $1
+  ORDER BY observation_deadline LIMIT $1 OFFSET $2
 ) AS a
