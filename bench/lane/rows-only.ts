@@ -10,7 +10,6 @@ type Reserve = Decision<ReserveEffectCommand, ReserveEffectReply>;
 
 /** What one reservation wrote: the pattern of those that follow. */
 interface Pattern {
-  readonly command: ReserveEffectCommand;
   readonly decision: DecisionRow;
   readonly effect: EffectRow;
   /** Its two entries of the log, in order. */
@@ -39,7 +38,7 @@ export function rowsOnly(reserve: Reserve): Reserve {
       const { outcome, entries } = watched(reserve, draft, command, now);
       if (outcome.ok) {
         const decision = draft.get('decisions', command.decisionId) as DecisionRow;
-        pattern = { command, decision, effect: outcome.reply.effect as EffectRow, entries };
+        pattern = { decision, effect: outcome.reply.effect as EffectRow, entries };
       }
       return outcome;
     },
